@@ -50,8 +50,9 @@ typedef struct ModelOptions {
   // if neither --mesh nor the file gives a mesh, add each axis that a pin names, with size 1.
   // `plan` then searches the sizes of the axes
   bool pins_name_axes;
-  // the layout(...) at this place does not pin its value, for what-ifs; line 0: there is none
-  Pos unpinned;
+  // the layout(...) at these places do not pin their values, for what-ifs
+  uint32_t nunpinned;
+  const Pos *unpinned;
   uint64_t seed;
   const char *data_dir;  // or NULL
   const char *precision; // --precision, or NULL

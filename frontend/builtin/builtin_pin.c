@@ -78,8 +78,11 @@ static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
 
 // Returns whether the options of the model ask to leave out the pin at `pos`.
 static bool is_unpinned(const Build *b, Pos pos) {
-  Pos gone = b->opt->unpinned;
-  return gone.line && gone.line == pos.line && gone.col == pos.col && gone.source == pos.source;
+  for (uint32_t i = 0; i < b->opt->nunpinned; i++) {
+    Pos gone = b->opt->unpinned[i];
+    if (gone.line == pos.line && gone.col == pos.col && gone.source == pos.source) return true;
+  }
+  return false;
 }
 
 Value builtin_layout_pin(Build *b, const Call *c) {

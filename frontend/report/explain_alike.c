@@ -64,13 +64,14 @@ static void put_alike(FILE *f, const Explain *e, const AlikeList *list, const ch
 void html_alike(FILE *f, const Explain *e) {
   const Ledger *l = e->ledger;
   const char *idle = what_if_idle_lines(e->session->arena, e->what_if);
-  if (l->work.n + l->copies.n) {
+  if (l->work.n + l->of_sums.n + l->copies.n) {
     fprintf(f,
             "<h3>What processors do alike</h3>\n<p>Products that the processors along these axes "
-            "repeat, and tensors of which each has a copy, with the bytes that a split would "
-            "spare a processor.</p>\n");
+            "repeat, or compute each of its own partial sums, and tensors of which each has a "
+            "copy, with the bytes that a split would spare a processor.</p>\n");
     html_table(f, "", "what|along|a processor|values");
     put_alike(f, e, &l->work, "computed", flops_text);
+    put_alike(f, e, &l->of_sums, "computed of partial sums", flops_text);
     put_alike(f, e, &l->copies, "kept", bytes_amount);
     html_table_end(f);
   }

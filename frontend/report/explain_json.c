@@ -227,6 +227,7 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "tried", tried_json(e));
   json_object_set_new(out, "idle", idle_json(e));
   json_object_set_new(out, "computed_alike", alike_json(e, &l->work, "flops"));
+  json_object_set_new(out, "computed_of_partial_sums", alike_json(e, &l->of_sums, "flops"));
   json_object_set_new(out, "kept_alike", alike_json(e, &l->copies, "bytes"));
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "lines", lines_json(l));

@@ -36,7 +36,8 @@ static const LedgerPin *ledger_pins(Arena *a, const WhatIfs *w) {
   LedgerPin *pin = arena_array(a, LedgerPin, w->npins + 1);
   for (uint32_t i = 0; i < w->npins; i++) {
     const WhatIf *x = &w->without[w->nrules + i];
-    pin[i] = (LedgerPin){.text = x->text, .without = x->known ? x->step.facts : NULL};
+    pin[i] = (LedgerPin){
+        .text = x->text, .axes = w->pin[i].axes, .without = x->known ? x->step.facts : NULL};
   }
   return pin;
 }
@@ -49,20 +50,40 @@ static const CollFacts *const *calls_without(Arena *a, const WhatIfs *w) {
   return out;
 }
 
-enum { TOGETHER = 3 }; // sets of rules that are left out together at most
+enum {
+  TOGETHER = 4,    // sets of rules and pins that are left out together at most
+  FEW_NODES = 1500 // nodes of a step that is compiled again to find which of a set suffice
+};
 
-// Where several rules ask for a call, compiles the step without all of them.
+// Leaves out the rules and pins of `asked` together, and says it of the calls that they may ask
+// for. In small models one after another stays in as long as the calls stay gone: what is then
+// left out is all needed.
+static void try_set(Session *s, const Selected *of, const WhatIfs *w, uint64_t asked, Ledger *l) {
+  WhatIf x = what_if_without_several(s, of, w, asked);
+  uint64_t set = asked;
+  if (!x.known) return;
+  ledger_blame_together(l, asked, set, x.step.facts, what_if_advice(s->arena, w, &x));
+  for (uint32_t i = 0; graph_count(of->graph) <= FEW_NODES && i < l->nrules + l->npins; i++) {
+    uint64_t fewer = set & ~(1ull << i);
+    if (fewer == set || !(fewer & (fewer - 1))) continue; // each alone has been tried
+    x = what_if_without_several(s, of, w, fewer);
+    if (!x.known || !ledger_all_gone(l, asked, x.step.facts)) continue;
+    set = fewer;
+    ledger_blame_together(l, asked, set, x.step.facts, what_if_advice(s->arena, w, &x));
+  }
+}
+
+// Where no rule and no pin alone removes a call, tries those that may ask for it together.
 static void try_together(Session *s, const Selected *of, const WhatIfs *w, Ledger *l) {
   uint64_t done[TOGETHER];
   uint32_t n = 0;
   for (uint32_t i = 0; i < l->nrows && n < TOGETHER; i++) {
-    uint64_t rules = ledger_asked_by(l, &l->row[i]);
-    bool seen = !rules;
-    for (uint32_t k = 0; k < n; k++) seen |= done[k] == rules;
+    uint64_t asked = ledger_asked_by(l, &l->row[i]);
+    bool seen = !asked;
+    for (uint32_t k = 0; k < n; k++) seen |= done[k] == asked;
     if (seen) continue;
-    done[n++] = rules;
-    WhatIf x = what_if_without_rules(s, of, rules);
-    if (x.known) ledger_blame_together(l, rules, x.step.facts, what_if_advice(s->arena, w, &x));
+    done[n++] = asked;
+    try_set(s, of, w, asked, l);
   }
 }
 

@@ -10,7 +10,8 @@ enum {
   COMPILED_BEST = 3,      // changed layouts that are compiled at most with WHAT_IF_BEST
   COMPILED_ALL = 26,      // with WHAT_IF_ALL
   NODES_COMPILED = 60000, // with WHAT_IF_BEST: nodes of all graphs that are compiled for it, about
-  PAIRED = 6              // the moves of which pairs are estimated
+  PAIRED = 6,             // the moves of which pairs are estimated
+  MOST_CAUSES = 64        // rules and layout(...) that can be left out together: bits of a set
 };
 
 // What the functions of this file share.
@@ -60,32 +61,24 @@ static void ask(Asker *k, const Selected *of, const Graph *model, const Layout *
   x->known = layout_check(model, layout, k->quiet.diag) && foresee_step(&k->quiet, of, &x->step);
 }
 
-// Compiles the step without the layout rules i for which gone[i] is true.
-static void ask_without(Asker *k, const bool *gone, WhatIf *x) {
-  const Layout *from = &k->s->model->layout;
-  Layout layout = {.rule = arena_array(k->s->arena, LayoutRule, from->n)};
+// Returns the layout of the model without rules: bit i of `gone` for rule i.
+static Layout layout_without(const Session *s, uint64_t gone) {
+  const Layout *from = &s->model->layout;
+  Layout out = {.rule = arena_array(s->arena, LayoutRule, from->n + 1)};
   for (uint32_t i = 0; i < from->n; i++)
-    if (!gone[i]) layout.rule[layout.n++] = from->rule[i];
-  ask(k, k->of, k->s->model->graph, &layout, x);
+    if (i >= MOST_CAUSES || !(gone >> i & 1)) out.rule[out.n++] = from->rule[i];
+  return out;
 }
 
 static void ask_without_rule(Asker *k, uint32_t i) {
   Arena *a = k->s->arena;
   const Layout *from = &k->s->model->layout;
-  bool *gone = arena_array(a, bool, from->n);
-  gone[i] = true;
+  Layout layout = {.rule = arena_array(a, LayoutRule, from->n)};
+  for (uint32_t r = 0; r < from->n; r++)
+    if (r != i) layout.rule[layout.n++] = from->rule[r];
   k->w->without[i] =
       (WhatIf){.kind = "without", .text = layout_rule_text(a, &k->s->model->mesh, &from->rule[i])};
-  ask_without(k, gone, &k->w->without[i]);
-}
-
-WhatIf what_if_without_rules(Session *s, const Selected *of, uint64_t rules) {
-  Asker k = asker_of(s, of, NULL);
-  WhatIf x = {.kind = "without", .text = "several rules"};
-  bool *gone = arena_array(s->arena, bool, s->model->layout.n);
-  for (uint32_t i = 0; i < s->model->layout.n && i < 64; i++) gone[i] = rules >> i & 1;
-  ask_without(&k, gone, &x);
-  return x;
+  ask(k, k->of, k->s->model->graph, &layout, &k->w->without[i]);
 }
 
 static bool same_place(Pos x, Pos y) {
@@ -101,17 +94,19 @@ static void list_pins(Asker *k) {
     bool seen = graph_node(g, n)->op != OP_PIN;
     for (uint32_t i = 0; i < list.n; i++) seen |= same_place(list.at[i].pos, pos);
     if (!seen)
-      vec_push(a, list) = (PinPlace){pos, arena_printf(a, "layout(...) at line %u", pos.line)};
+      vec_push(a, list) = (PinPlace){pos, graph_node(g, n)->attr.axes,
+                                     arena_printf(a, "layout(...) at line %u", pos.line)};
   }
   k->w->pin = list.at;
   k->w->npins = list.n;
 }
 
-// Gives session s the model without the layout(...) at `pos`, and selects the graph of it. Returns
-// false after an error.
-static bool select_without(Session *s, Pos pos, Selected *of) {
+// Gives session s the model without n layout(...), and selects the graph of it. Returns false after
+// an error.
+static bool select_without(Session *s, uint32_t n, const Pos *pin, Selected *of) {
   ModelOptions options = s->options;
-  options.unpinned = pos;
+  options.nunpinned = n;
+  options.unpinned = pin;
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
   return s->model && (!train_counts_epochs(s->model) || train_resolve_epochs(s->model, 1)) &&
          session_select(s, of);
@@ -122,8 +117,23 @@ static void ask_without_pin(Asker *k, uint32_t pin) {
   Selected of;
   WhatIf *x = &k->w->without[k->w->nrules + pin];
   *x = (WhatIf){.kind = "without", .text = k->w->pin[pin].text};
-  if (select_without(&trial, k->w->pin[pin].pos, &of))
+  if (select_without(&trial, 1, &k->w->pin[pin].pos, &of))
     ask(k, &of, trial.model->graph, &k->s->model->layout, x);
+}
+
+WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w, uint64_t causes) {
+  Asker k = asker_of(s, of, NULL);
+  Session trial = k.quiet;
+  Selected unpinned = *of;
+  WhatIf x = {.kind = "without", .text = "several"};
+  Layout layout = layout_without(s, causes);
+  Pos pin[MOST_CAUSES];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->npins && w->nrules + i < MOST_CAUSES; i++)
+    if (causes >> (w->nrules + i) & 1) pin[n++] = w->pin[i].pos;
+  if (!n || select_without(&trial, n, pin, &unpinned))
+    ask(&k, &unpinned, trial.model->graph, &layout, &x);
+  return x;
 }
 
 // -- fewer processors ---------------------------------------------------------------------------

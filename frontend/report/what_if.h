@@ -21,6 +21,7 @@ typedef struct WhatIf {
 // loop, it pins several values.
 typedef struct PinPlace {
   Pos pos;
+  Axes axes;        // the axes that it names
   const char *text; // "layout(...) at line 6"
 } PinPlace;
 
@@ -48,8 +49,9 @@ typedef struct WhatIfs {
 // the graph that was compiled. Returns NULL after an error.
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfDepth depth);
 
-// Returns the step without several rules of the layout, bit i of `rules` for rule i.
-WhatIf what_if_without_rules(Session *s, const Selected *of, uint64_t rules);
+// Returns the step without several causes: bit i of `causes` for rule i of the layout, and the bits
+// after those of the rules for the layout(...) of w->pin.
+WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w, uint64_t causes);
 
 // Returns whether the changed step is slower or needs more memory than the step itself. Then the
 // change is not advised.

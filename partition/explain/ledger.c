@@ -76,7 +76,7 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   rules_try(from, l);
   lines_find(a, l);
   add_totals(a, l);
-  l->work = alike_work(a, from->lowered ? from->lowered : from->graph);
+  alike_work(a, from->lowered ? from->lowered : from->graph, l);
   return l;
 }
 
@@ -97,22 +97,42 @@ static const char *advice_of(Arena *a, const LedgerRule *r) {
 
 enum { MOST_RULES = 3 }; // that one line names
 
-// Returns the rules of a set (bit i for l->rule[i]) as text: "ff -> cols, d -> rows, t -> rows and
-// 2 more".
+// Returns the rules and pins of a set (bit i for l->rule[i]) as text: "ff -> cols, d -> rows, t ->
+// rows and 2 more".
 static const char *rules_of(Arena *a, const Ledger *l, uint64_t set) {
   const char *text = "";
   uint32_t n = 0;
-  for (uint32_t i = 0; i < l->nrules && set >> i; i++)
+  for (uint32_t i = 0; i < l->nrules + l->npins && set >> i; i++)
     if (set >> i & 1 && ++n <= MOST_RULES)
       text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", l->rule[i].text);
   return n > MOST_RULES ? arena_printf(a, "%s and %u more", text, n - MOST_RULES) : text;
 }
 
-// Returns what leaving out all rules that ask for the call does, or "".
-static const char *together_text(Arena *a, const LedgerRow *row, bool many) {
-  if (!row->together) return "";
-  return arena_printf(a, "; leaving out %s would remove it%s%s", many ? "all of them" : "both",
-                      row->advice ? ": " : "", row->advice ? row->advice : "");
+static int first_of(uint64_t set) {
+  int i = 0;
+  while (!(set >> i & 1)) i++;
+  return i;
+}
+
+// Returns the remedy of a call that stays without any single rule or pin: what removes it together,
+// as far as that has been tried.
+static const char *several_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
+  const LedgerPart *p = &row->part[0];
+  int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
+  uint64_t set = row->left_out;
+  if (rule < 0 && !set) return "no rule of the layout asks for it";
+  if (rule < 0 || (row->together && !(set >> rule & 1))) rule = first_of(set);
+  const char *first = rule_with_place(a, &l->rule[rule]);
+  uint64_t others = set & ~(1ull << rule);
+  if (row->together)
+    return arena_printf(a, "asked for by %s, and by %s; leaving out %s would remove it%s%s", first,
+                        rules_of(a, l, others), others & (others - 1) ? "all of them" : "both",
+                        row->advice ? ": " : "", row->advice ? row->advice : "");
+  return arena_printf(a, "asked for by %s, but it stays without that%s%s%s", first,
+                      others ? ", also if " : "", rules_of(a, l, others),
+                      !others                 ? ""
+                      : others & (others - 1) ? " are left out, too"
+                                              : " is left out, too");
 }
 
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
@@ -125,16 +145,7 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
     return arena_printf(a, "leaving out %s would leave it over %s only%s",
                         rule_with_place(a, partly), axes_text(a, l->graph->mesh, row->left),
                         advice_of(a, partly));
-  const LedgerPart *p = &row->part[0];
-  int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
-  if (rule < 0) return "no rule of the layout asks for it";
-  uint64_t all = ledger_asked_by(l, row);
-  if (!all)
-    return arena_printf(a, "asked for by %s, but it stays without that",
-                        rule_with_place(a, &l->rule[rule]));
-  uint64_t set = all & ~(1ull << rule); // the other rules
-  return arena_printf(a, "asked for by %s, and by %s%s", rule_with_place(a, &l->rule[rule]),
-                      rules_of(a, l, set), together_text(a, row, (set & (set - 1)) != 0));
+  return several_remedy(a, l, row);
 }
 
 // Returns as text the bytes of one collective call and the number of calls: "   196608 B x12". With

@@ -35,10 +35,12 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;          // index in Ledger.rule of what removes the call if it is left out, -1: none
-  int partly;         // index of a layout rule without which the call has fewer axes, -1: none
-  Axes left;          // axes of the call in the placement without rule `partly`
-  bool together;      // the call is gone without all rules that ask for it (ledger_asked_by)
+  int cause;  // index in Ledger.rule of what removes the call if it is left out, -1: none
+  int partly; // index of a layout rule without which the call has fewer axes, -1: none
+  Axes left;  // axes of the call in the placement without rule `partly`
+  // What has been left out together (ledger_blame_together): bit i for Ledger.rule[i]; 0: nothing.
+  uint64_t left_out;
+  bool together;      // the call is gone without them
   const char *advice; // with `together`: whether to leave them out is advised (LedgerRule.advice)
   uint32_t line;      // index of its LedgerLine
 } LedgerRow;
@@ -63,6 +65,7 @@ typedef struct LedgerTotal {
 // A rule of the layout, or a layout(...) of the model, which is a pin.
 typedef struct LedgerRule {
   const LayoutRule *rule;    // NULL for a pin
+  Axes axes;                 // that the rule or pin names
   const char *text;          // "heads -> cols", "optimizer: all -> rows", "layout(...) at line 6"
   const char *place;         // "gpt.mesh:60", "--layout"; "" if it has none, or for a pin
   uint32_t rows;             // number of rows that have this rule as LedgerRow.cause; of a pin:
@@ -76,6 +79,7 @@ typedef struct LedgerRule {
 // A layout(...) of the model, and the collective calls of a step without it.
 typedef struct LedgerPin {
   const char *text;         // "layout(...) at line 6"
+  Axes axes;                // the axes that it names
   const CollFacts *without; // NULL: not known
 } LedgerPin;
 
@@ -122,7 +126,10 @@ typedef struct Ledger {
   LedgerRule *rule;          // the nrules rules of the layout, in its order, then the npins pins
   int64_t calls, wire_bytes; // in a step
   double seconds;
-  AlikeList work;   // contractions that processors compute alike
+  AlikeList work; // contractions that processors compute alike
+  // Contractions that each processor computes of its own partial sums: the whole work, although the
+  // results differ.
+  AlikeList of_sums;
   AlikeList copies; // values that they keep alike; the caller sets it with alike_memory
 } Ledger;
 
@@ -151,12 +158,17 @@ char *ledger_text(Arena *a, const Ledger *l, bool all);
 // (--layout) would remove it: not advised, step +3.1 us". If leaving out no single rule would, the
 // text names the rules that cause the call.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Returns the layout rules that ask for the call of a row together, bit i for l->rule[i], if there
-// are several of which none alone removes the call; else 0.
+// Returns the rules and pins that may ask for the call of a row together, bit i for l->rule[i], if
+// there are several of which none alone removes the call; else 0. Whether they do is to be tried
+// (ledger_blame_together).
 uint64_t ledger_asked_by(const Ledger *l, const LedgerRow *row);
-// Sets LedgerRow.together and its advice for the rows that `rules` (ledger_asked_by) ask for and
-// whose calls are gone in `without`, the calls of a step without all these rules.
-void ledger_blame_together(Ledger *l, uint64_t rules, const CollFacts *without, const char *advice);
+// Returns whether `without`, the calls of another step, lacks the calls of all rows for which
+// ledger_asked_by is `asked` and which ledger_blame_together has not found to stay.
+bool ledger_all_gone(const Ledger *l, uint64_t asked, const CollFacts *without);
+// Says of the rows for which ledger_asked_by is `asked` whether their calls are gone in `without`,
+// the calls of a step without `left_out`, some or all of these rules and pins.
+void ledger_blame_together(Ledger *l, uint64_t asked, uint64_t left_out, const CollFacts *without,
+                           const char *advice);
 // Returns what the conversion of a value in a row costs beside the other way to convert: "gathered
 // (8.0 KiB) rather than reducing grad(wi) (64.0 KiB)", in bytes that a processor sends. Returns
 // NULL if the other way is not that simple. `part` is a part of `row`.
@@ -165,8 +177,8 @@ const char *ledger_choice(Arena *a, const Ledger *l, const LedgerRow *row, const
 // ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
 const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
-// Returns the contractions of the graph of one processor that several processors compute alike.
-AlikeList alike_work(Arena *a, const Graph *lowered);
+// Fills l->work and l->of_sums from the graph of one processor.
+void alike_work(Arena *a, const Graph *lowered, Ledger *l);
 // Returns the dims of that graph whose blocks do not suffice for all processors, and sets *n to
 // their number.
 IdleBlocks *idle_blocks(Arena *a, const Graph *lowered, uint32_t *n);

@@ -70,13 +70,23 @@ static void each_dim(const Graph *g, const Node *n, void (*visit)(void *with, co
 
 static void drop_split(void *with, const Dim *d) { remove_axes(with, d->axes); }
 
-// Returns the axes of size 2 or more along which all processors compute the same in contraction n.
-static Axes alike_axes(const Graph *g, const Node *n) {
+// Returns the axes of size 2 or more that split no dim of contraction n.
+static Axes unsplit_axes(const Graph *g, const Node *n) {
   Axes axes = {0};
   for (int k = 0; k < g->mesh->naxes; k++)
     if (g->mesh->axis[k].size > 1) axes.at[axes.n++] = (uint8_t)k;
   each_dim(g, n, drop_split, &axes);
   return axes;
+}
+
+// Returns those of the axes over which the result of the contraction is partial although they split
+// none of its dims: its arguments are partial sums there, so that processors do not compute alike.
+static Axes partial_axes(const Placement *p, const Node *n, Axes unsplit) {
+  Axes out = {0};
+  if (!n->origin.of) return out;
+  for (int i = 0; i < unsplit.n; i++)
+    if (axes_has(p->computed[n->origin.of].partial, unsplit.at[i])) out.at[out.n++] = unsplit.at[i];
+  return out;
 }
 
 // The group to which add_unsplit adds the dims of contractions that no layout rule names. Dims with
@@ -96,22 +106,29 @@ static void add_unsplit(void *with, const Dim *d) {
   if (!known) g->dim[g->ndims++] = d->name;
 }
 
-AlikeList alike_work(Arena *a, const Graph *lowered) {
-  AlikeList out = {0};
+// Adds contraction n to the group of the axes, if there are any.
+static void add_work(Arena *a, const Graph *lowered, NodeId n, Axes axes, AlikeList *list) {
+  const Node *node = graph_node(lowered, n);
+  const Origin *o = &node->origin;
+  if (!axes.n) return;
+  Alike *g = group_of(a, list, axes);
+  double flops =
+      (double)contract_flops(lowered, n, NULL, NULL) * (double)region_times(lowered, node->region);
+  add_amount(a, g, o->value ? o->value : op_row((Op)node->op)->text, o->pos.line, flops);
+  each_dim(lowered, node, add_unsplit, &(Unsplit){&lowered->layout, g});
+}
+
+void alike_work(Arena *a, const Graph *lowered, Ledger *l) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
     if (node->op != OP_CONTRACT) continue;
-    Axes axes = alike_axes(lowered, node);
-    if (!axes.n) continue;
-    const Origin *o = &node->origin;
-    Alike *g = group_of(a, &out, axes);
-    double flops = (double)contract_flops(lowered, n, NULL, NULL) *
-                   (double)region_times(lowered, node->region);
-    add_amount(a, g, o->value ? o->value : op_row((Op)node->op)->text, o->pos.line, flops);
-    each_dim(lowered, node, add_unsplit, &(Unsplit){&lowered->layout, g});
+    Axes alike = unsplit_axes(lowered, node), partial = partial_axes(l->placement, node, alike);
+    remove_axes(&alike, partial);
+    add_work(a, lowered, n, alike, &l->work);
+    add_work(a, lowered, n, partial, &l->of_sums);
   }
-  sort_groups(&out);
-  return out;
+  sort_groups(&l->work);
+  sort_groups(&l->of_sums);
 }
 
 // -- memory -------------------------------------------------------------------------------------
@@ -161,9 +178,9 @@ static const char *lines_of(Arena *a, const Alike *g) {
              : arena_printf(a, " (lines %u to %u)", g->first_line, g->last_line);
 }
 
-// Returns "computed alike by the 4 of cols", with `what` in place of the first word.
+// Returns "computed alike by the 4 of cols", with `what` in place of the first words.
 static const char *head_of(Arena *a, const Mesh *m, const Alike *g, const char *what) {
-  return arena_printf(a, "%s alike by the %lld of %s", what, (long long)axes_size(m, g->axes),
+  return arena_printf(a, "%s by the %lld of %s", what, (long long)axes_size(m, g->axes),
                       axes_text(a, m, g->axes));
 }
 
@@ -177,8 +194,8 @@ static const char *dims_of(Arena *a, const Alike *g) {
                       g->ndims == 1 ? "it" : "them");
 }
 
-static const char *work_text(Arena *a, const Mesh *m, const Alike *g) {
-  const char *text = arena_printf(a, "%s: ", head_of(a, m, g, "computed"));
+static const char *work_text(Arena *a, const Mesh *m, const Alike *g, const char *what) {
+  const char *text = arena_printf(a, "%s: ", head_of(a, m, g, what));
   for (uint32_t i = 0; i < g->value.n && i < NAMES_SHOWN; i++)
     text = arena_printf(a, "%s%s%s", text, i ? ", " : "", g->value.at[i].name);
   if (g->value.n > NAMES_SHOWN)
@@ -188,7 +205,7 @@ static const char *work_text(Arena *a, const Mesh *m, const Alike *g) {
 
 static const char *memory_text(Arena *a, const Mesh *m, const Alike *g) {
   const char *text =
-      arena_printf(a, "%s: %s a processor could be spared:", head_of(a, m, g, "kept"),
+      arena_printf(a, "%s: %s a processor could be spared:", head_of(a, m, g, "kept alike"),
                    bytes_text(a, (int64_t)g->total));
   for (uint32_t i = 0; i < g->value.n && i < NAMES_SHOWN; i++)
     text = arena_printf(a, "%s%s %s %s", text, i ? "," : "", g->value.at[i].name,
@@ -199,9 +216,14 @@ static const char *memory_text(Arena *a, const Mesh *m, const Alike *g) {
 const char *alike_text(Arena *a, const Ledger *l, bool all) {
   const Mesh *m = l->graph->mesh;
   const char *text = "";
-  for (uint32_t i = 0; i < l->work.n; i++)
-    if (all || l->work.at[i].total >= 0.01 * (double)l->partition.flops)
-      text = arena_printf(a, "%s%s", text, work_text(a, m, &l->work.at[i]));
+  for (uint32_t i = 0; i < l->work.n + l->of_sums.n; i++) {
+    bool partial = i >= l->work.n;
+    const Alike *g = partial ? &l->of_sums.at[i - l->work.n] : &l->work.at[i];
+    if (all || g->total >= 0.01 * (double)l->partition.flops)
+      text =
+          arena_printf(a, "%s%s", text,
+                       work_text(a, m, g, partial ? "computed of partial sums" : "computed alike"));
+  }
   for (uint32_t i = 0; i < l->copies.n; i++)
     if (all || l->copies.at[i].total >= 0.01 * (double)l->peak_bytes)
       text = arena_printf(a, "%s%s", text, memory_text(a, m, &l->copies.at[i]));

@@ -42,7 +42,8 @@ static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader
 // placement chose the call because it sends fewer bytes.
 static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
-  if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
+  if (row && row->linear == LINEAR_NO)
+    out->why = arena_printf(a, "%s is not linear", node_source_name(g, reader));
 }
 
 // -- shardings before and after a call ------------------------------------------------------------

@@ -11,10 +11,12 @@ void rules_list(Arena *a, const LedgerSource *from, Ledger *l) {
   l->rule = arena_array(a, LedgerRule, l->nrules + l->npins + 1);
   for (uint32_t i = 0; i < l->nrules; i++)
     l->rule[i] = (LedgerRule){.rule = &layout->rule[i],
+                              .axes = layout->rule[i].axes,
                               .text = layout_rule_text(a, l->graph->mesh, &layout->rule[i]),
                               .place = ledger_place(a, l, layout->rule[i].pos)};
   for (uint32_t i = 0; i < l->npins; i++)
-    l->rule[l->nrules + i] = (LedgerRule){.text = from->pin[i].text, .place = ""};
+    l->rule[l->nrules + i] =
+        (LedgerRule){.axes = from->pin[i].axes, .text = from->pin[i].text, .place = ""};
 }
 
 // -- the step without a rule --------------------------------------------------------------------
@@ -26,16 +28,23 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
+// Returns whether the place of a call in the model says which value it moves. It does not for a
+// bucket of several values, which has the place of the first one, and it need not for a gradient,
+// whose name no other value has.
+static bool place_decides(const LedgerRow *row) {
+  return row->nparts == 1 && !row->part[0].gradient_of;
+}
+
 // Returns the call among `facts` (the calls without one layout rule or pin) that still moves the
 // first value of the row, or NULL. Such a call agrees with the row in operation and pass (forward,
-// backward) and has an axis in common with the row. Unless the row is a bucket of several values,
-// the call is also from the same line of the model.
+// backward) and has an axis in common with the row. Where the place decides, the call is also from
+// the same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
     if (f->kind == row->fact->kind && f->backward == row->fact->backward &&
         axes_meet(f->axes, row->fact->axes) && names_mention(f->value, row->part[0].value) &&
-        (row->nparts > 1 || f->pos.line == row->fact->pos.line))
+        (!place_decides(row) || f->pos.line == row->fact->pos.line))
       return f;
   }
   return NULL;
@@ -123,7 +132,7 @@ void rules_try(const LedgerSource *from, Ledger *l) {
     if (from->without && from->without[r]) blame_indirectly(l, r, from->without[r]);
 }
 
-// -- several rules together -----------------------------------------------------------------------
+// -- several rules and pins together ------------------------------------------------------------
 
 enum { MOST_TOGETHER = 64 };
 
@@ -131,18 +140,27 @@ uint64_t ledger_asked_by(const Ledger *l, const LedgerRow *row) {
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   uint64_t set = 0;
-  if (row->cause >= 0 || row->partly >= 0 || rule < 0 || l->nrules > MOST_TOGETHER) return 0;
-  for (uint32_t i = 0; i < l->nrules; i++)
-    if ((int)i == rule || axes_meet(l->rule[i].rule->axes, row->fact->axes)) set |= 1ull << i;
-  return set == 1ull << rule ? 0 : set;
+  if (row->cause >= 0 || row->partly >= 0 || l->nrules + l->npins > MOST_TOGETHER) return 0;
+  for (uint32_t i = 0; i < l->nrules + l->npins; i++)
+    if ((int)i == rule || axes_meet(l->rule[i].axes, row->fact->axes)) set |= 1ull << i;
+  return (set & (set - 1)) ? set : 0;
 }
 
-void ledger_blame_together(Ledger *l, uint64_t rules, const CollFacts *without,
+bool ledger_all_gone(const Ledger *l, uint64_t asked, const CollFacts *without) {
+  for (uint32_t i = 0; i < l->nrows; i++)
+    if (ledger_asked_by(l, &l->row[i]) == asked && (l->row[i].together || !l->row[i].left_out) &&
+        still_moves(&l->row[i], without))
+      return false;
+  return true;
+}
+
+void ledger_blame_together(Ledger *l, uint64_t asked, uint64_t left_out, const CollFacts *without,
                            const char *advice) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     LedgerRow *row = &l->row[i];
-    if (ledger_asked_by(l, row) != rules || still_moves(row, without)) continue;
-    row->together = true;
+    if (ledger_asked_by(l, row) != asked || (row->left_out && !row->together)) continue;
+    row->left_out = left_out;
+    row->together = !still_moves(row, without);
     row->advice = advice;
   }
 }

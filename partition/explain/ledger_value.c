@@ -85,6 +85,21 @@ static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   return out;
 }
 
+// Returns the axes over which node n is partial for all that read it: none of them needs the full
+// sum.
+static Axes partial_for_all(const Placer *p, NodeId n) {
+  Axes out = p->result.computed[n].partial;
+  const Read *r = reads_of(p, n), *outputs = outputs_of(p, n);
+  if (!r->node && !outputs->output) return (Axes){0};
+  for (; r->node; r++) {
+    Axes has = out, need = need_of(p, r).partial;
+    out = (Axes){0};
+    for (int i = 0; i < has.n; i++)
+      if (axes_has(need, has.at[i])) out.at[out.n++] = has.at[i];
+  }
+  return outputs->output ? (Axes){0} : out;
+}
+
 // Returns the number of nodes of the backward pass that read the value of forward node n.
 static uint32_t backward_uses(const Placer *p, NodeId n) {
   uint32_t count = 0;
@@ -98,7 +113,9 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                                NodeId n) {
   const Placer *p = placer_of(l->placement);
   const Node *node = graph_node(p->g, n);
-  const Sharding *settled = &p->result.settled[n];
+  Sharding settled = p->result.settled[n];
+  settled.partial = partial_for_all(p, n);
+  settled.monoid = p->result.computed[n].monoid;
   ExplainedValue v = {.name = name,
                       .kind = kind,
                       .node = n,
@@ -109,13 +126,13 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                       .monoid = p->result.computed[n].monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
-  v.same = replicated_axes(p->g->mesh, settled);
+  v.same = replicated_axes(p->g->mesh, &settled);
   v.computed = sharding_text(a, p->g, &node->dims, &p->result.computed[n]);
-  v.seen = sharding_text(a, p->g, &node->dims, settled);
+  v.seen = sharding_text(a, p->g, &node->dims, &settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, n);
   v.bytes = node_bytes(p->g, n);
-  v.block_bytes = sharding_bytes(p->g, n, settled);
+  v.block_bytes = sharding_bytes(p->g, n, &settled);
   if (kind == VALUE_COMPUTED) v.kept_for = backward_uses(p, n);
   return v;
 }
@@ -304,6 +321,19 @@ static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
   fprintf(f, "\n");
 }
 
+// Prints the splits that the value has where it is computed, and that its readers do not see.
+static void put_computed_splits(FILE *f, const Ledger *l, const ExplainedValue *v) {
+  const Placement *p = l->placement;
+  const Mesh *m = l->graph->mesh;
+  for (int k = 0; k < v->ndims; k++) {
+    Axes split = p->computed[v->node].split[k];
+    for (int i = 0; i < split.n; i++)
+      if (!axes_has(v->dim[k].axes, split.at[i]))
+        fprintf(f, "  where it is computed, %s also splits %s, to share the work\n",
+                m->axis[split.at[i]].name, v->dim[k].name);
+  }
+}
+
 // Prints where layout(...) in the model pins the value.
 static void put_pins(FILE *f, const Ledger *l, const ExplainedValue *v) {
   const Graph *g = l->placement->graph;
@@ -331,17 +361,34 @@ static void put_no_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValu
         f);
 }
 
+// Returns what of value v the call of `row` moves if it is not v itself: another operation of the
+// statement that binds v, whose dims are others. "of take[b, t, d] at line 7; ", or "".
+static const char *moved_part(Arena *a, const Ledger *l, const LedgerRow *row,
+                              const ExplainedValue *v) {
+  const Graph *g = l->placement->graph;
+  for (uint32_t k = 0; k < row->nparts; k++) {
+    const LedgerPart *p = &row->part[k];
+    if (strcmp(p->value, v->name) != 0 || !p->node) continue;
+    const Node *x = graph_node(g, p->node);
+    if (p->node == v->node || dims_equal(&x->dims, &graph_node(g, v->node)->dims)) return "";
+    return arena_printf(a, "of %s[%s] at line %u; ", node_source_name(g, p->node),
+                        dims_text(a, g->dims, &x->dims), x->origin.pos.line);
+  }
+  return "";
+}
+
 static void put_cost(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v,
                      const LedgerRow *row) {
   const CollFact *c = row->fact;
   const char *with = row->nparts > 1 ? arena_printf(a, " with %u other%s", row->nparts - 1,
                                                     plural(row->nparts - 1))
                                      : "";
-  fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %s\n    %s; %s\n", coll_text(c->kind),
+  fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %s\n    %s%s; %s\n", coll_text(c->kind),
           axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
           c->backward ? "backward" : "forward", (long long)c->wire_bytes,
           c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
-          seconds_text(a, c->seconds), c->why ? c->why : "", ledger_remedy(a, l, row));
+          seconds_text(a, c->seconds), moved_part(a, l, row, v), c->why ? c->why : "",
+          ledger_remedy(a, l, row));
   for (uint32_t k = 0; k < row->nparts; k++) {
     const char *choice =
         strcmp(row->part[k].value, v->name) ? NULL : ledger_choice(a, l, row, &row->part[k]);
@@ -379,6 +426,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
           v->why);
   put_pins(f, l, v);
   put_dims(f, a, l, v);
+  put_computed_splits(f, l, v);
   if (v->gradient >= 0) put_other(f, "gradient", &values->at[v->gradient]);
   for (uint32_t i = 0; i < v->nslots; i++) put_other(f, "optimizer", &values->at[v->slot[i]]);
   put_uses(f, a, l, v);
