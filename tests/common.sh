@@ -59,6 +59,22 @@ check() { # NAME CONDITION...
 holds() { if [ "$2" = "$3" ]; then pass; else fail "$1: $2, not $3"; fi; }      # NAME FOUND WANTED
 same() { if cmp -s "$2" "$3"; then pass; else fail "$1: $2 and $3 differ"; fi; } # NAME FILE FILE
 
+# in_order FILE FILE: the first line of the first file that the second lacks, in this order; `...` matches any text
+in_order() {
+  awk -v list="$1" 'function fits(text, pattern,   part, k, i, at) {
+      k = split(pattern, part, /\.\.\./)
+      for (i = 1; i <= k; i++) {
+        at = index(text, part[i])
+        if (!at || (i == 1 && at != 1)) return 0
+        text = substr(text, at + length(part[i]))
+      }
+      return part[k] == "" || text == ""
+    }
+    BEGIN { at = 1; while ((getline text < list) > 0) want[++n] = text }
+    { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n && fits($0, want[at])) at++ }
+    END { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n) print want[at] }' "$2"
+}
+
 # -- several processes --------------------------------------------------------------------------------------------
 
 # use_mpi: settings of Open MPI; $have_mpi is empty where there is none. What MPI leaves lies in $tmp, and not among that

@@ -28,22 +28,6 @@ check_model() { # NAME CODE
   fi
 }
 
-# Whether the lines of $1 stand in $2 in this order; `...` matches any text.
-in_order() {
-  awk -v list="$1" 'function fits(text, pattern,   part, k, i, at) {
-      k = split(pattern, part, /\.\.\./)
-      for (i = 1; i <= k; i++) {
-        at = index(text, part[i])
-        if (!at || (i == 1 && at != 1)) return 0
-        text = substr(text, at + length(part[i]))
-      }
-      return part[k] == "" || text == ""
-    }
-    BEGIN { at = 1; while ((getline text < list) > 0) want[++n] = text }
-    { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n && fits($0, want[at])) at++ }
-    END { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n) print want[at] }' "$2"
-}
-
 run_command() { # the words behind `$ `, expected lines in $tmp/want
   case $1 in
   meshc*"# not run") skip; return ;;
