@@ -12,11 +12,16 @@
 // Returns false for other operations, and for slice_own and to_partial, which send nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
+// What the calls of a graph send: results for some nodes are kept for others that are alike. Made
+// by coll_sizes_new, in arena a. The graph may grow, but its nodes may not change. One thread at a
+// time.
+typedef struct CollSizes CollSizes;
+CollSizes *coll_sizes_new(Arena *a, const Graph *g);
 // Returns the size in bytes of one collective call that carries out the n collective nodes `node`,
 // all of one kind. Padding counts. The size is the bytes of one processor's operands. For
 // all_gather it is the bytes of its results; for permute and halo the bytes that a processor sends,
 // the maximum over processors.
-int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
+int64_t coll_call_bytes(CollSizes *sizes, const NodeId *node, uint32_t n);
 // Returns the predicted seconds of a call of `bytes` (coll_call_bytes) over `axes` of the mesh:
 // latency plus bytes divided by bandwidth. Axes of equal latency and bandwidth form a level. A
 // reduction is scattered level by level, fastest first, and gathered in the reverse order (the

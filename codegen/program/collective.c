@@ -73,7 +73,7 @@ void collective_emit(Builder *b, const Group *g) {
   c->nparts = g->nnodes;
   c->part = arena_array(b->a, CollPart, g->nnodes);
   for (uint32_t i = 0; i < g->nnodes; i++) c->part[i] = collective_part(b, g->node[i]);
-  c->bytes = coll_call_bytes(b->g, g->node, g->nnodes);
+  c->bytes = coll_call_bytes(b->sizes, g->node, g->nnodes);
   c->wire_bytes = coll_wire_bytes(c->kind, axes_size(b->g->mesh, x->attr.axes), c->bytes);
   vec_push(b->a, b->instr) = in;
 }

@@ -26,6 +26,7 @@ typedef struct Builder {
   const Fusion *f;
   const Graph *g;
   const CodegenOptions *opt;
+  CollSizes *sizes;
   Schedule schedule;
   Ref *place;   // by node: the memory of a root, if placed[node]
   bool *placed; // by node: `place` is set

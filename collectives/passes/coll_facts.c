@@ -65,7 +65,8 @@ static const char *value_names(Arena *a, const Graph *g, const Bucket *b) {
   return out;
 }
 
-static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine *machine) {
+static CollFact fact_of(Arena *a, const Graph *g, CollSizes *sizes, const Bucket *b,
+                        const Machine *machine) {
   const Node *first = graph_node(g, b->node[0]);
   CollFact f = {.axes = first->attr.axes,
                 .type = (Dtype)first->type,
@@ -79,7 +80,7 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   f.times = region_times(g, first->region);
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
-  f.bytes = coll_call_bytes(g, b->node, b->n);
+  f.bytes = coll_call_bytes(sizes, b->node, b->n);
   f.elements = f.bytes / dtype_bytes(f.type);
   f.wire_bytes = coll_wire_bytes(f.kind, f.group, f.bytes);
   f.seconds = coll_seconds(machine, g->mesh, f.kind, f.axes, f.bytes);
@@ -88,11 +89,14 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
 
 CollFacts *collectives_facts(Arena *a, const Graph *g, const Buckets *b, const Machine *machine) {
   CollFacts *out = arena_new_of(a, CollFacts);
+  Arena *scratch = arena_new();
+  CollSizes *sizes = coll_sizes_new(scratch, g);
   out->n = b->n;
   out->fact = arena_array(a, CollFact, b->n + 1);
   for (uint32_t i = 0; i < b->n; i++) {
-    out->fact[i] = fact_of(a, g, &b->bucket[i], machine);
+    out->fact[i] = fact_of(a, g, sizes, &b->bucket[i], machine);
     out->wire_bytes += out->fact[i].wire_bytes * out->fact[i].times;
   }
+  arena_free(scratch);
   return out;
 }

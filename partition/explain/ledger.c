@@ -19,7 +19,7 @@ static const char *output_text(Arena *a, const Placer *p, NodeId n) {
   return r->output ? reader_text(a, p->g, r) : "an output";
 }
 
-static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
+static LedgerRow row_of(Arena *a, const LedgerSource *from, CollSizes *sizes, uint32_t i) {
   const Bucket *b = &from->buckets->bucket[i];
   LedgerRow row = {.fact = &from->facts->fact[i],
                    .nparts = b->n,
@@ -36,7 +36,7 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
                          .node = n->origin.of,
                          .reader = n->origin.reader,
                          .user = ""};
-    part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
+    part->bytes = coll_call_bytes(sizes, &b->node[k], 1);
     if (part->reader)
       part->user = reader_text(a, p->g, &(Read){.node = part->reader});
     else if (part->node)
@@ -71,7 +71,8 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
                 .partition = from->partition,
                 .nrows = from->facts->n};
   l->row = arena_array(a, LedgerRow, l->nrows + 1);
-  for (uint32_t i = 0; i < l->nrows; i++) l->row[i] = row_of(a, from, i);
+  CollSizes *sizes = coll_sizes_new(a, from->graph);
+  for (uint32_t i = 0; i < l->nrows; i++) l->row[i] = row_of(a, from, sizes, i);
   rules_list(a, from, l);
   rules_try(from, l);
   lines_find(a, l);

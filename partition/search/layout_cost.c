@@ -73,11 +73,11 @@ typedef struct Call {
   double times, wire, seconds, latency;
 } Call;
 
-static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
+static Call call_of(const Graph *g, CollSizes *sizes, const Machine *machine, const Bucket *b) {
   const Node *first = graph_node(g, b->node[0]);
   CollKind kind;
   if (!coll_of((Op)first->op, &kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
-  int64_t bytes = coll_call_bytes(g, b->node, b->n);
+  int64_t bytes = coll_call_bytes(sizes, b->node, b->n);
   return (Call){.bucket = b,
                 .times = (double)region_times(g, first->region),
                 .wire = (double)coll_wire_bytes(kind, axes_size(g->mesh, first->attr.axes), bytes),
@@ -117,16 +117,16 @@ static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x
 
 // Adds the seconds of a collective call, without its latency, to the values that the call moves, in
 // proportion to their bytes.
-static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
+static void share_call(const Graph *g, CollSizes *sizes, const Call *c, const FlowTable *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
   Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
   double all = 0;
   for (uint32_t i = 0; i < c->bucket->n; i++)
-    all += (double)coll_call_bytes(g, &c->bucket->node[i], 1);
+    all += (double)coll_call_bytes(sizes, &c->bucket->node[i], 1);
   for (uint32_t i = 0; i < c->bucket->n && all > 0; i++)
     x->flow[flow][value_of(g, graph_node(g, c->bucket->node[i]), x)] +=
-        c->times * (c->seconds - c->latency) * (double)coll_call_bytes(g, &c->bucket->node[i], 1) /
-        all;
+        c->times * (c->seconds - c->latency) *
+        (double)coll_call_bytes(sizes, &c->bucket->node[i], 1) / all;
 }
 
 // Returns the cost of lowered graph g; its field LayoutCost.seconds is not set. If x is not NULL,
@@ -134,12 +134,13 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
   const Buckets *buckets = collectives_bucket(a, g, machine);
+  CollSizes *sizes = coll_sizes_new(a, g);
   for (uint32_t i = 0; i < buckets->n; i++) {
-    Call c = call_of(g, machine, &buckets->bucket[i]);
+    Call c = call_of(g, sizes, machine, &buckets->bucket[i]);
     p.wire += c.times * c.wire;
     p.transfer += c.times * c.seconds;
     p.latency += c.times * c.latency;
-    if (x) share_call(g, &c, x);
+    if (x) share_call(g, sizes, &c, x);
   }
   bool *kept = kept_values(a, g);
   for (NodeId n = 1; n <= graph_count(g); n++) {
