@@ -46,27 +46,27 @@ void sim_zones(Sim *s) {
   }
 }
 
-// Computes how many bytes have been accessed since touch t, the last access to a granule (block of
-// memory). Time is counted in bytes that this processor accesses; `now` is the current time. *core
-// counts accesses of the core that runs this processor, *machine those of all cores, which share a
-// cache; GPUs share none. After a collective a core has also run its other processors.
-static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
-                           double *machine) {
-  double since = now - t->at;
-  bool others_ran = t->segment != s->segment;
+// By what the bytes accessed since the last access to a granule (block of memory) count.
+typedef struct Reuse {
+  double core;    // accesses of the core that runs this processor
+  double machine; // those of all cores, which share a cache; GPUs share none
+} Reuse;
+
+// Bytes count as this processor accesses them. others_ran: there was a collective since, after
+// which a core has also run its other processors.
+static Reuse reuse_of(const Sim *s, bool others_ran) {
   double own = others_ran ? s->contexts : 1;
-  *core = since * own / s->team;
-  *machine = since * (s->m->gpu || s->m->cores == 0 ? own
-                      : others_ran                  ? s->processors
-                                                    : fmin(s->processors, s->m->cores));
+  return (Reuse){.core = own / s->team,
+                 .machine = s->m->gpu || s->m->cores == 0 ? own
+                            : others_ran                  ? s->processors
+                                                          : fmin(s->processors, s->m->cores)};
 }
 
-// Returns the share of the bytes of a granule that access `a` takes over from other cores of the
-// processor. A core that writes a line takes it over, too, if others have copies.
-static double from_other_cores(const Sim *s, const Touch *last, const Access *a) {
+// Returns whether access `a` takes over lines of a granule from other cores of the processor. A
+// core that writes a line takes it over, too, if others have copies.
+static bool takes_over(const Touch *last, const Access *a) {
   bool own = last->ranges && a->ranges, copied = last->copied;
-  bool moves = last->written && (a->writes ? copied || !own : !copied && !own);
-  return moves && s->m->core_rate > 0 ? (s->team - 1) / s->team : 0;
+  return last->written && (a->writes ? copied || !own : !copied && !own);
 }
 
 static Touch touch_after(const Touch *last, const Access *a) {
@@ -86,15 +86,17 @@ static void touch(Sim *s, const Access *a, bool other_core, CacheTraffic *t) {
   int64_t lo = clamp64(sim_offset(s, a->at), 0, z->bytes), hi = clamp64(lo + a->span, lo, z->bytes);
   if (hi == lo || a->bytes <= 0) return;
   int64_t first = lo / z->granule, end = ceil_div(hi, z->granule);
-  double each = a->bytes / (double)(end - first);
+  double each = a->bytes / (double)(end - first), l2 = (double)s->m->l2, l3 = (double)s->m->l3;
+  double others = s->m->core_rate > 0 ? each * (s->team - 1) / s->team : 0;
+  const Reuse reuse[] = {reuse_of(s, false), reuse_of(s, true)};
   for (int64_t i = first; i < end; i++) {
     Touch *last = &z->last[i];
-    double core, machine, now = s->touched + (double)(i - first) * each;
-    reuse_distance(s, last, now, &core, &machine);
-    double moved = each * from_other_cores(s, last, a);
-    if (last->seen && !last->other_core && !other_core && core < (double)s->m->l2)
+    double now = s->touched + (double)(i - first) * each, since = now - last->at;
+    const Reuse *by = &reuse[last->segment != s->segment];
+    if (last->seen && !last->other_core && !other_core && since * by->core < l2) {
+      double moved = others > 0 && takes_over(last, a) ? others : 0;
       t->l2 += each - moved, t->core += moved;
-    else if (last->seen && machine < (double)s->m->l3)
+    } else if (last->seen && since * by->machine < l3)
       t->l3 += each;
     else
       t->memory += each;

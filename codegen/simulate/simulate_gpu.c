@@ -22,6 +22,7 @@
 // Processors that share a GPU: a kernel is one launch for all of them, products are launched one
 // after the other.
 #include <math.h>
+#include <string.h>
 
 #include "codegen/gpu/gpu_internal.h"
 #include "codegen/simulate/simulate_internal.h"
@@ -177,13 +178,51 @@ typedef struct LaunchWork {
   double reread;        // bytes that blocks read again, from the cache
 } LaunchWork;
 
-static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, const GpuPlan *plan,
+// What launches of one kernel share. Layers that are alike launch it with equal operands, so the
+// share of scores that the last launch computes is kept.
+typedef struct KnownKernel {
+  bool planned;
+  GpuPlan plan;
+  const KernelSet *set; // NULL: `live` is not known
+  double extent[MAX_LOOPS], live;
+} KnownKernel;
+
+static KnownKernel *known_kernel(Sim *s, uint32_t kernel) {
+  if (!s->known) s->known = arena_array(s->a, KnownKernel, s->p->nkernels);
+  KnownKernel *known = &s->known[kernel];
+  if (known->planned) return known;
+  const GpuCodeOptions options = {.capability = GPU_SHOWN_CAPABILITY};
+  known->planned = true;
+  known->plan = gpu_plan_make(s->a, s->c->kernels[kernel], &options);
+  return known;
+}
+
+// Returns whether the values that masks depend on are equal in two sets of operands of a kernel.
+static bool masks_equal(const ProgKernel *k, const KernelSet *x, const KernelSet *y) {
+  return memcmp(x->slot, y->slot, (size_t)k->nslot * sizeof *x->slot) == 0 &&
+         memcmp(x->num, y->num, (size_t)k->nnum * sizeof *x->num) == 0;
+}
+
+// Returns the share of the scores that kernel number `kernel` computes (scores_live).
+static double live_share(Sim *s, KnownKernel *known, uint32_t kernel, const KernelSet *set,
+                         const double extent[MAX_LOOPS]) {
+  if (known->set && masks_equal(&s->p->kernel[kernel], known->set, set) &&
+      memcmp(known->extent, extent, sizeof known->extent) == 0)
+    return known->live;
+  known->set = set;
+  memcpy(known->extent, extent, sizeof known->extent);
+  known->live = scores_live(s, s->c->kernels[kernel], &known->plan.scores, set, extent);
+  return known->live;
+}
+
+static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, KnownKernel *known,
                     LaunchWork *w) {
   const Kernel *k = s->c->kernels[l->kernel];
-  double extent[MAX_LOOPS], grain = (double)(plan->grain ? plan->grain : l->grain);
+  const GpuPlan *plan = &known->plan;
+  double extent[MAX_LOOPS] = {0}, grain = (double)(plan->grain ? plan->grain : l->grain);
   sim_extents(s, k, set, extent);
   for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, set->ptr[p], extent);
-  double live = plan->team == TEAM_SCORES ? scores_live(s, k, &plan->scores, set, extent) : 1;
+  double live = plan->team == TEAM_SCORES ? live_share(s, known, l->kernel, set, extent) : 1;
   w->operations += lane_operations(s->a, k, plan, extent, live);
   if (plan->team == TEAM_TILE) w->tiles += tiles_seconds(s, &plan->tiles, extent);
   if (plan->team == TEAM_SCORES) w->tiles += live * scores_seconds(s, &plan->scores, extent);
@@ -209,15 +248,15 @@ static double full_rate(Sim *s, double launches, double work, double traffic) {
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
-  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = GPU_SHOWN_CAPABILITY});
+  KnownKernel *known = known_kernel(s, l->kernel);
   LaunchWork w = {0};
-  for (uint32_t i = 0; i < l->nsets; i++) add_set(s, l, &l->set[i], &plan, &w);
+  for (uint32_t i = 0; i < l->nsets; i++) add_set(s, l, &l->set[i], known, &w);
   CacheTraffic t = sim_touch(s, false, false);
   double partial = 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   t.l3 += partial + w.reread;
-  double more = s->m->launch * more_launches(k, &plan, partial),
+  double more = s->m->launch * more_launches(k, &known->plan, partial),
          work = operation_seconds(s, w.operations), traffic = traffic_seconds(s->m, &t),
-         threads = w.blocks * plan.threads;
+         threads = w.blocks * known->plan.threads;
   if (w.tiles > 0) return full_rate(s, 1, w.tiles + work, traffic);
   double launched = launch_seconds(s, work, traffic, threads);
   s->parts.latency = more + fmax(s->parts.latency, s->m->launch + w.owners);

@@ -88,10 +88,11 @@ typedef struct Sim {
   int depth;              // number of open loops
   int64_t at[LOOP_DEPTH]; // iteration of each open loop
   Clocks t;
-  double *of;         // sum of the seconds of each instruction
-  uint8_t *limit;     // the Limit of each instruction
-  SimParts parts;     // of the current instruction
-  VEC(Access) access; // accesses of the current instruction
+  double *of;                // sum of the seconds of each instruction
+  uint8_t *limit;            // the Limit of each instruction
+  SimParts parts;            // of the current instruction
+  struct KnownKernel *known; // [kernel] what simulate_gpu.c has computed of it; NULL before
+  VEC(Access) access;        // accesses of the current instruction
   VEC(Pending) pending;
 } Sim;
 
