@@ -6,6 +6,8 @@
 //   tensor    one axis splits a set of dims that covers the parameters, such as heads, hidden units
 //             and vocabulary: the sets with the lowest estimates on two processors;
 //             the others split data; with and without a soft rule for data on that axis, and ZeRO
+//   both      all axes split data and, beside it, those dims of such a set that are in no tensor with
+//             these: the rows of tables of embeddings, say
 //   dims      the layouts of dims with the lowest estimates, by branch and bound (search.c), and these
 //             with ZeRO; if the space of dims is small
 //   yours     the layout that the user has written
@@ -22,6 +24,7 @@ enum {
   TENSOR_SOFT,
   TENSOR_SHARDED,
   SOFT_SHARDED,
+  BOTH,
   DIMS,
   YOURS
 };
@@ -203,6 +206,29 @@ static void add_tensor(Seeds *s, const Mesh *mesh, int axis, DimSet set) {
   add_sharded(s, mesh, &l, axis, SOFT_SHARDED);
 }
 
+static bool clashes_with_data(const Seeds *s, uint32_t d) {
+  for (uint32_t i = 0; i < s->ndata; i++)
+    if (s->j->space.clash[d] >> s->data[i] & 1) return true;
+  return false;
+}
+
+// Adds the layout in which all axes split data and also the dims of parameters that never meet
+// these, with and without ZeRO.
+static void add_both(Seeds *s, const Mesh *mesh) {
+  const Space *space = &s->j->space;
+  Layout l = data_layout(s, mesh, -1);
+  uint32_t before = l.n;
+  for (uint32_t d = 0; d < space->ndims; d++) {
+    LayoutRule rule = {.dim = space->dim[d]->name, .axes = all_axes(mesh, -1)};
+    bool fits = space->dim[d]->size % axes_size(mesh, rule.axes) == 0;
+    if (!is_data(s, d) && !clashes_with_data(s, d) && fits && covered(s, (DimSet)1 << d) > 0)
+      l = joint_with(s->j, s->a, &l, &rule);
+  }
+  if (l.n == before) return;
+  add(s, mesh, &l, BOTH);
+  add_sharded(s, mesh, &l, -1, BOTH);
+}
+
 static void add_own(Seeds *s) {
   const SearchChoice *own = s->j->task->own;
   if (own) add(s, own->mesh, &own->layout, YOURS);
@@ -250,6 +276,7 @@ void joint_seeds(Joint *j, TriedList *out) {
     add(&s, mesh, &(Layout){0}, NOTHING);
     add(&s, mesh, &data, DATA);
     add_sharded(&s, mesh, &data, -1, DATA_SHARDED);
+    add_both(&s, mesh);
     for (int k = 0; k < mesh->naxes; k++)
       for (uint32_t n = 0; n < s.ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
         add_tensor(&s, mesh, k, s.tensor[n].set);
