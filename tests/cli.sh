@@ -62,7 +62,7 @@ expect "a wrong option's nearest name" 2 "did you mean --layout" "$meshc" check 
 facts() { # COMMAND ARGUMENTS...
   "$meshc" "$@" --json >"$tmp/out" 2>"$tmp/err"
   code=$?
-  case $1 in plan) version=3 ;; explain) version=2 ;; *) version=1 ;; esac
+  case $1 in plan) version=4 ;; explain) version=2 ;; *) version=1 ;; esac
   if [ $code = 0 ] && [ "$(head -n 1 "$tmp/out")" = "{" ] && sed -n 2p "$tmp/out" | grep -q "\"schema\": \"meshc.$1/$version\"" &&
     [ "$(tail -n 1 "$tmp/out")" = "}" ]; then pass; else fail "$1 --json: exit $code: $(head -n 3 "$tmp/out" "$tmp/err")"; fi
 }

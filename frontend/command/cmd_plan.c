@@ -35,14 +35,23 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
                       signed_bytes(a, p->peak - best->peak));
 }
 
+// Returns what a layout recomputes to fit the memory, as the end of a line, or "".
+static const char *again_of(const PlanReport *r, const SearchPrice *p) {
+  Arena *a = r->s->arena;
+  if (p->again_text) return *p->again_text ? arena_printf(a, "; recomputes %s", p->again_text) : "";
+  return p->again > 0 ? arena_printf(a, "; recomputes %.0f %% of the forward pass", 100 * p->again)
+                      : "";
+}
+
 static void print_choice(const PlanReport *r, const char *name, const SearchChoice *c) {
   Arena *a = r->s->arena;
   const SearchPrice *p = &c->price;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
-  printf("%-8s %s = products %s + kernels %s + transfer %s; %s sent, %s a processor%s\n", "",
+  printf("%-8s %s = products %s + kernels %s + transfer %s; %s sent, %s a processor%s%s\n", "",
          seconds_text(a, p->seconds), seconds_text(a, p->products), seconds_text(a, p->kernels),
          seconds_text(a, p->transfer), bytes_text(a, (int64_t)p->sent),
-         bytes_text(a, (int64_t)p->peak), p->peak > r->task.memory ? ": too much" : "");
+         bytes_text(a, (int64_t)p->peak), p->peak > r->task.memory ? ": too much" : "",
+         again_of(r, p));
   if (c != r->found->at) printf("%-8s %s\n", "", difference_text(r, c));
 }
 
@@ -66,6 +75,17 @@ static const char *proof_text(const SearchResult *f) {
                    : "not all, so that is no proof";
 }
 
+// Returns how far the best layout is from the time that no layout can be below, as the end of a
+// line.
+static const char *distance_text(const PlanReport *r) {
+  double times = r->use->price.seconds / r->products;
+  if (!(r->products > 0) || times < 1) return "";
+  const char *how = times < 2
+                        ? arena_printf(r->s->arena, "%.*f %% more", times < 1.1, 100 * (times - 1))
+                        : arena_printf(r->s->arena, "%.3g times as long", times);
+  return arena_printf(r->s->arena, ": no layout takes less, and the best takes %s", how);
+}
+
 // Prints what was searched, and what is proven.
 static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
@@ -73,7 +93,8 @@ static void print_search(const PlanReport *r) {
   printf("%s: %u of %s layout%s on %lld processor%s priced in %s; %s\n", r->s->opt->argument.at[0],
          f->npriced, count_text(r), f->candidates == 1 ? "" : "s", (long long)processors,
          plural(processors), seconds_text(r->s->arena, r->seconds), proof_text(f));
-  printf("products alone, evenly divided, take %s\n", seconds_text(r->s->arena, r->products));
+  printf("products alone, evenly divided, take %s%s\n", seconds_text(r->s->arena, r->products),
+         distance_text(r));
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,
            f->over_memory == 1 ? "s" : "", bytes_text(r->s->arena, (int64_t)r->task.memory));

@@ -2,6 +2,7 @@
 // program. See foresee.h.
 #include "frontend/driver/foresee.h"
 
+#include <math.h>
 #include <string.h>
 
 // Adds the collective calls of `facts` to the totals of *f, for each set of axes apart.
@@ -43,9 +44,17 @@ static const CollFacts *copy_facts(Arena *a, const CollFacts *facts) {
   return out;
 }
 
+// Returns the share of the segments of the forward pass that the program recomputes.
+static double recomputed_share(const Compilation *made) {
+  int segments = made->levels - REMAT_TAIL - REMAT_BASE_LEVELS, again = made->again;
+  if (again <= REMAT_BASE_LEVELS || segments <= 0) return 0;
+  return fmin((double)(again - REMAT_BASE_LEVELS) / segments, 1);
+}
+
 // Fills the figures of *f from the program that session `of` compiled.
 static bool read_figures(Arena *a, const Session *of, const Compilation *made, Foreseen *f) {
   double most;
+  const char *again = made->again_text;
   if (!session_memory(of, &most)) return false;
   *f = (Foreseen){.choice = f->choice,
                   .facts = copy_facts(a, made->facts),
@@ -53,6 +62,8 @@ static bool read_figures(Arena *a, const Session *of, const Compilation *made, F
                   .peak = program_bytes(made->compiled->program),
                   .work = made->partition,
                   .again = made->again,
+                  .recomputed = recomputed_share(made),
+                  .again_text = again ? arena_text(a, again, strlen(again)) : "",
                   .time = totals_of(a, of, made)};
   f->fits = (double)f->peak <= most;
   add_calls(a, made->facts, f);
@@ -87,5 +98,7 @@ SearchPrice foreseen_price(const Foreseen *f) {
                        .transfer = time->transfer - time->hidden,
                        .sent = (double)f->bytes,
                        .peak = (double)f->peak,
+                       .again = f->recomputed,
+                       .again_text = f->again_text,
                        .whole = true};
 }

@@ -27,6 +27,8 @@ typedef struct Foreseen {
   bool fits;              // peak is at most --memory, or without it the memory of the machine
   PartitionFacts work;    // flops, also those that are redundant or rematerialise values
   int again;              // the recompute level chosen for the memory (Compilation.again), 0: none
+  double recomputed;      // share of the forward pass that this level recomputes, 0 to 1
+  const char *again_text; // what it recomputes; "": nothing
   const Simulation *time; // predicted seconds and their parts; `of` is NULL
 } Foreseen;
 // Compiles the selected graph under the mesh and layout of f->choice, which must be a valid layout

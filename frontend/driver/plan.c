@@ -156,6 +156,8 @@ static json_t *choice_json(const PlanReport *r, const SearchChoice *c) {
   json_object_set_new(out, "transfer_seconds", json_real(p->transfer));
   json_object_set_new(out, "wire_bytes", json_integer((json_int_t)p->sent));
   json_object_set_new(out, "peak", json_integer((json_int_t)p->peak));
+  json_object_set_new(out, "recomputed", json_real(p->again));
+  if (p->again_text) json_object_set_new(out, "again", json_text(p->again_text));
   json_object_set_new(out, "whole", json_boolean(p->whole));
   return out;
 }
@@ -178,7 +180,7 @@ static json_t *rules_json(const PlanReport *r) {
 
 json_t *plan_json(const PlanReport *r) {
   json_t *out = json_object(), *list = json_array();
-  json_object_set_new(out, "schema", json_string("meshc.plan/3"));
+  json_object_set_new(out, "schema", json_string("meshc.plan/4"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   double all = r->found->candidates;
   json_object_set_new(out, "candidates", isinf(all) ? json_null() : json_real(all));

@@ -211,20 +211,39 @@ static bool prices_prove(const SearchTask *t, const SearchResult *r) {
   return true;
 }
 
-static void show_priced(void *progress, uint64_t n) {
-  progress_show(progress, "%llu layouts priced", (unsigned long long)n);
+// What a search shows while it runs: on a terminal a line of progress, with -v a line for each
+// layout that is the best so far. An answer is shown only of searches that take long.
+typedef struct Watch {
+  Progress progress;
+  Session *s;
+  double answer;            // time from which answers are shown, in seconds of clock_seconds
+  const SearchChoice *last; // the last one for which -v has printed a line
+} Watch;
+
+enum { ANSWER_AFTER = 2 }; // seconds
+
+// Returns the mesh, the layout and the time of a choice as text.
+static const char *answer_text(Session *s, const SearchChoice *c) {
+  return arena_printf(s->arena, "--mesh %s --layout %s, %s", mesh_option(s->arena, c->mesh),
+                      layout_option(s->arena, c->mesh, &c->layout),
+                      seconds_text(s->arena, c->price.seconds));
 }
 
-bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
-  Progress progress;
-  SearchTask task = *t;
-  progress_start(&progress, session_remarks(s), PROGRESS_AFTER);
-  task.estimated = show_priced;
-  task.watcher = &progress;
-  *out = search_best(s->arena, &task);
-  progress_clear(&progress);
-  (*out)->proven = (*out)->proven && prices_prove(t, *out);
-  return (*out)->n || say_too_large(s, t, &(*out)->smallest);
+static void show_priced(void *watcher, uint64_t n, const SearchChoice *best) {
+  Watch *w = watcher;
+  bool answers = best && clock_seconds() >= w->answer;
+  ArenaMark mark = arena_mark(w->s->arena);
+  if (answers && best != w->last && option_given(w->s->opt, OPTION_VERBOSE) &&
+      session_remarks(w->s)) {
+    progress_clear(&w->progress);
+    fprintf(stderr, "meshc: %llu layouts priced, the best so far: %s\n", (unsigned long long)n,
+            answer_text(w->s, best));
+    w->last = best;
+  }
+  if (progress_due(&w->progress))
+    progress_show(&w->progress, "%llu layouts priced%s%s", (unsigned long long)n,
+                  answers ? ", the best so far: " : "", answers ? answer_text(w->s, best) : "");
+  arena_reset(w->s->arena, mark);
 }
 
 // -- whole programs -----------------------------------------------------------------------------
@@ -233,9 +252,7 @@ bool planner_confirm(Session *s, const Selected *of, SearchChoice *c) {
   Foreseen f = {.choice = *c};
   if (c->price.whole) return true;
   if (!foresee_step(s, of, &f)) return false;
-  double again = c->price.again;
   c->price = foreseen_price(&f);
-  c->price.again = again;
   return true;
 }
 
@@ -281,6 +298,55 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
     sort_choices(t, r);
   }
   return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0]);
+}
+
+// Where no price fits the memory, the whole programs of so many layouts are tried, of those whose
+// price needs at most so many times the memory.
+enum { CONFIRMED = 3, NEARLY_FITS = 4 };
+
+// Returns the priced choice that comes after `last` (NULL: the first one) in the order of their
+// peaks, the lowest first. NULL: there is none.
+static const SearchChoice *next_smallest(const SearchResult *r, const SearchChoice *last) {
+  const SearchChoice *best = NULL;
+  for (const SearchChoice *c = r->priced; c < r->priced + r->npriced; c++) {
+    double peak = c->price.peak;
+    bool after = !last || peak > last->price.peak || (peak == last->price.peak && c > last);
+    if (after && (!best || peak < best->price.peak)) best = c;
+  }
+  return best;
+}
+
+// Prices of short models are extrapolated, and may be above the memory although the programs fit.
+// Where all are, compiles the whole programs of those with the lowest peaks, and adds to r->at
+// those that fit. Returns false after an error.
+static bool confirm_smallest(Session *s, const SearchTask *t, SearchResult *r) {
+  const Selected *of = &((const Pricer *)t->pricer)->of;
+  const SearchChoice *next = NULL;
+  r->at = arena_array(s->arena, SearchChoice, CONFIRMED);
+  for (int i = 0; i < CONFIRMED && (next = next_smallest(r, next)); i++) {
+    SearchChoice c = *next;
+    if (c.price.peak > NEARLY_FITS * t->memory) break;
+    if (!planner_confirm(s, of, &c)) return false;
+    if (c.price.peak <= t->memory)
+      r->at[r->n++] = c;
+    else if (c.price.peak < r->smallest.price.peak)
+      r->smallest = c;
+  }
+  sort_choices(t, r);
+  return true;
+}
+
+bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
+  Watch watch = {.s = s, .answer = clock_seconds() + ANSWER_AFTER};
+  SearchTask task = *t;
+  progress_start(&watch.progress, session_remarks(s), PROGRESS_AFTER);
+  task.progress = show_priced;
+  task.watcher = &watch;
+  *out = search_best(s->arena, &task);
+  progress_clear(&watch.progress);
+  (*out)->proven = (*out)->proven && prices_prove(t, *out);
+  if (!(*out)->n && t->price && !confirm_smallest(s, t, *out)) return false;
+  return (*out)->n || say_too_large(s, t, &(*out)->smallest);
 }
 
 bool planner_choose(Session *s) {

@@ -163,6 +163,13 @@ bool joint_estimate(Joint *j, Tried *c) {
   return true;
 }
 
+static void note_best(Joint *j, const Tried *c) {
+  if (!joint_fits(j, c))
+    j->result->over_memory++;
+  else if (!j->best || joint_better(j, c, j->best))
+    j->best = c;
+}
+
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
   if (c->priced || c->impossible) return true;
@@ -171,8 +178,8 @@ bool joint_price(Joint *j, Tried *c) {
   c->impossible = !c->priced;
   j->result->npriced++;
   j->work -= j->nodes * (c->choice.price.programs - 1);
-  if (c->priced && !joint_fits(j, c)) j->result->over_memory++;
-  if (t->estimated) t->estimated(t->watcher, j->result->npriced);
+  if (c->priced) note_best(j, c);
+  if (t->progress) t->progress(t->watcher, j->result->npriced, j->best ? &j->best->choice : NULL);
   return true;
 }
 

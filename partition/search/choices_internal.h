@@ -33,10 +33,11 @@ typedef struct Joint {
   // The dims, and the dims in soft rules, that change the cost of a step if an axis splits them.
   DimSet useful, useful_soft;
   SearchResult *result;
-  TriedList all; // in the order in which the search came to them
-  Tried **slot;  // hash table over `key`, open addressing
-  double work;   // work that may still be done, in nodes of graphs that are compiled
-  double nodes;  // nodes of all samples together: the work of one price
+  const Tried *best; // of the priced choices that fit the memory, or NULL
+  TriedList all;     // in the order in which the search came to them
+  Tried **slot;      // hash table over `key`, open addressing
+  double work;       // work that may still be done, in nodes of graphs that are compiled
+  double nodes;      // nodes of all samples together: the work of one price
 } Joint;
 
 // -- choices.c

@@ -41,7 +41,8 @@ typedef struct SearchPrice {
   double sent;                        // bytes that a processor sends
   double peak;                        // bytes
   double again;
-  bool whole;   // from the program of the whole model; false: from those of short models
+  const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
+  bool whole;             // from the program of the whole model; false: from those of short models
   int programs; // the number of programs that were compiled for the price, one for all samples
 } SearchPrice;
 
@@ -69,8 +70,11 @@ typedef struct SearchTask {
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
   uint32_t estimates; // layouts that search_layouts estimates at most; 0: 2000
-  // Called after the n-th estimate of search_layouts, or the n-th price of search_best; or NULL.
+  // Called after the n-th estimate of search_layouts, or NULL.
   void (*estimated)(void *watcher, uint64_t n);
+  // Called after the n-th price of search_best, or NULL. best: the best choice so far; NULL: none
+  // of those priced so far fits the memory.
+  void (*progress)(void *watcher, uint64_t n, const SearchChoice *best);
   void *watcher;
   // Sets *out to the price of a layout that layout_check accepts; returns false if it cannot be
   // compiled.

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "frontend/driver/planner.h"
+#include "frontend/driver/price.h"
 #include "partition/search/choices_internal.h"
 
 #if defined(__has_feature)
@@ -104,7 +105,7 @@ static bool rules_fit(Brute *b) {
   return fit;
 }
 
-static void price_layout(Brute *b) {
+static void cost_layout(Brute *b) {
   Layout layout = {b->nrules, b->rule};
   if (b->layouts++ >= MOST) return;
   LayoutCost p = search_cost(&b->l->task, b->l->task.mesh, &layout);
@@ -127,7 +128,7 @@ static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool ba
 static void price_from(Brute *b, uint32_t d, bool backwards) {
   const Mesh *mesh = b->l->task.mesh;
   if (d == b->ndims) {
-    price_layout(b);
+    cost_layout(b);
     return;
   }
   for (unsigned axes = 0; axes < 1u << mesh->naxes && b->layouts < MOST; axes++) {
@@ -418,6 +419,11 @@ static const char *climb(Loaded *l, double share) {
   const SearchResult *all = joint_search(a, &l->task, true);
   const SearchResult *some = joint_search(a, &l->task, false);
   if (!all->proven) return "the space is too large: the case is none";
+  double least = price_products(l->task.pricer, mesh_size(l->task.mesh));
+  for (uint32_t i = 0; i < all->npriced; i++)
+    if (!(all->priced[i].price.seconds >= least * (1 - 1e-9)))
+      return arena_printf(a, "%s takes less than the products of a step, evenly divided",
+                          layout_option(a, all->priced[i].mesh, &all->priced[i].layout));
   if (all->n != some->n && !(all->n && some->n)) return "one search found nothing";
   if (!all->n) return NULL;
   const SearchChoice *x = &all->at[0], *y = &some->at[0];
