@@ -9,9 +9,9 @@
 //   simulate.c          the clocks of the core and of the link; loops; a step
 //
 // A zone is memory for which caches are simulated: one for each persistent tensor, and one for the
-// arena. It is divided into granules of equal size; a cache holds a granule or does not. A segment
-// is the time between two collectives. A core that runs several processors changes from one to the
-// next at a collective.
+// arena. It is divided into granules of equal size; a cache holds a granule or does not. A run is a
+// sequence of granules whose last access is the same one. A segment is the time between two
+// collectives. A core that runs several processors changes from one to the next at a collective.
 #ifndef CODEGEN_SIMULATE_RULES_H
 #define CODEGEN_SIMULATE_RULES_H
 
@@ -31,20 +31,26 @@ typedef struct Access {
   bool ranges;
 } Access;
 
-// The last access to a granule, a block of memory whose presence in caches is tracked. `written`,
-// `ranges` and `copied` are about the cores of one processor.
+// The last access to the granules of a run. `written`, `ranges` and `copied` are about the cores of
+// one processor.
 typedef struct Touch {
-  double at;        // Sim.touched at the time of the access
+  int64_t first;    // the granule that the access began with; the run may begin behind it
+  double at;        // Sim.touched when the access began
+  double each;      // bytes that it moved for each granule, one granule after the other
   uint32_t segment; // Sim.segment at the time of the access
-  bool seen;        // false: the granule has not been accessed yet
+  bool seen;        // false: the granules have not been accessed yet
   bool other_core;  // the access was part of a collective: another core has written or read it
-  bool written;     // an instruction has written the granule
+  bool written;     // an instruction has written the granules
   bool ranges;      // the instruction that wrote it last wrote ranges
-  bool copied;      // other cores have read the granule since
+  bool copied;      // other cores have read the granules since
 } Touch;
+// The runs of a zone. Most tensors are accessed as a whole only: they have one run, and no tables.
 typedef struct Zone {
   int64_t bytes, granule; // size of the zone and of a granule, in bytes
-  Touch *last;            // the last access to each granule
+  int64_t granules;       // number of granules, at least 1
+  Touch whole;            // the only run, if `begins` is NULL
+  uint64_t *begins;       // otherwise: bit i is set if a run begins with granule i
+  Touch *run;             // by the granule that a run begins with
 } Zone;
 // Bytes that come from the second-level cache, from that of another core of the same processor,
 // from the third-level cache, and from memory.
