@@ -9,6 +9,9 @@
 // -- loading the values of a run ----------------------------------------------------------------
 
 bool values_check(const Session *s) {
+  static const char *const words[] = {"on", "off"};
+  int word;
+  if (!option_word(s->opt, OPTION_AVERAGE, countof(words), words, s->diag, &word)) return false;
   const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
   if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;
   return diag_error(s->diag, DIAG_USAGE, checkpoint->pos,
@@ -29,7 +32,7 @@ bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   const OptionUse *use = checkpoint_named(s);
   if (!use) return params_load(s, e, p, slots, step);
   const Checkpoint *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
-  bool average = values_averaged(s) && strcmp(p->for_, "eval") == 0;
+  bool average = values_take_averages(s, p);
   if (!c || !checkpoint_load(c, e, slots, average, s->diag, use->pos)) return false;
   *step = slots ? c->note.step + c->note.before : 0;
   if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))

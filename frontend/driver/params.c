@@ -148,10 +148,16 @@ bool values_averaged(const Session *s) {
   return spec->ntrain && spec->train[0].average != 0;
 }
 
-// Returns the name under which the file has tensor t. If the model averages its parameters, an
-// evaluation reads "average.NAME" for parameter NAME, if the file has such an array.
+bool values_take_averages(const Session *s, const Program *p) {
+  const char *word = option_text(s->opt, OPTION_AVERAGE);
+  bool taken = word ? strcmp(word, "on") == 0 : strcmp(p->for_, "eval") == 0;
+  return taken && values_averaged(s);
+}
+
+// Returns the name under which the file has tensor t. A program that takes the averages reads
+// "average.NAME" for parameter NAME, if the file has such an array.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
-  if (t->kind == TENSOR_PARAM && values_averaged(p->s) && strcmp(program->for_, "eval") == 0) {
+  if (t->kind == TENSOR_PARAM && values_take_averages(p->s, program)) {
     const char *name = arena_printf(p->s->arena, "average.%s", t->name);
     if (holds(p, name)) return name;
   }

@@ -284,6 +284,9 @@ void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 // -- params.c: --params, --map, --save-params ---------------------------------------------------
 // Returns whether the train block asks for moving averages of the parameters over the steps.
 bool values_averaged(const Session *s);
+// Returns whether program p gets these averages as its parameters: as --average says, else if it is
+// for "eval".
+bool values_take_averages(const Session *s, const Program *p);
 // Reads the file of --params into e: parameters and states of p and, with `slots`, the optimizer
 // state. *step gets the number of training steps of that state, or 0. Without --params nothing is
 // read. Returns false after errors.
@@ -303,8 +306,8 @@ MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
 // Loads parameters and states of e from --checkpoint or --params; without them they keep their
 // initial values. With `slots` loads the optimizer state, too, and *step gets its number of
-// training steps. If values_averaged returns true, a program for "eval" gets the averages as its
-// parameters. Returns false after an error.
+// training steps. If values_take_averages returns true, the averages become the parameters.
+// Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Prepares the checkpoints of a training whose programs and feeds are open. With --checkpoint-dir
 // makes job->saver (saver_free). With --resume loads the newest checkpoint, or that of step N for
