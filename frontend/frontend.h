@@ -119,6 +119,18 @@ void precision_apply(Model *m);
 bool patterns_match(Arena *a, const char *patterns, const char *name);
 // train.c: returns true if block t trains declaration d.
 bool train_trains(Arena *a, const TrainSpec *t, const Decl *d);
+// train_optimizer.c: returns the optimizer that block t uses for the parameter `name`: that of the
+// first group whose pattern matches, else that of the block.
+const OptimizerSpec *train_optimizer(const Graph *g, const TrainSpec *t, const char *name);
+// The dims of the matrices of a parameter, and the numbers of outputs and inputs of one matrix. The
+// other dims of the parameter number matrices.
+typedef struct MatrixDims {
+  Dims out, in;
+  double outs, ins;
+} MatrixDims;
+// matrix_dims.c: sets *out to the dims of the matrices that the optimizer s updates in d. Returns
+// NULL, or why d has no such matrices, as the end of a sentence.
+const char *matrix_dims(const Graph *g, const OptimizerSpec *s, const Decl *d, MatrixDims *out);
 // train_schedule.c: returns true if a schedule of the model has a number in epochs.
 bool train_counts_epochs(const Model *m);
 // train_schedule.c: converts epochs of schedules to steps, with `batches` steps in an epoch. Call
@@ -157,6 +169,11 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
 // Name of an output that must be finite for the step to commit. If the graph has no output of that
 // name, the loss must be finite.
 extern const char select_watched[];
+// Returns the name of the state `which` of the schedule `plateau` of a train block, in arena a. The
+// training loop writes two of them after an evaluation: plateau_value gets the value of the watched
+// metric, plateau_fresh gets 1.
+const char *plateau_name(Arena *a, uint32_t block, const char *which);
+extern const char plateau_value[], plateau_fresh[];
 // Name of an i32 output of a step with a scaled loss: the number of updates skipped so far because
 // gradients overflowed.
 extern const char select_skipped[];

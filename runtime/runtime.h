@@ -421,6 +421,13 @@ typedef struct TrainReport {
   int code;          // TRAIN_ENDS: the exit code that train_run returns
 } TrainReport;
 
+// Two f32 states of `train` that hear of evaluations, for a learning rate that depends on them.
+typedef struct Hearer {
+  const char *metric; // name of a metric
+  const char *value;  // the state that gets the value of the metric after each evaluation
+  const char *fresh;  // the state that gets 1 with it
+} Hearer;
+
 // The programs, data and settings of a training. Everything must outlive train_run.
 typedef struct TrainJob {
   Exec *train;       // runs a step of the training
@@ -447,6 +454,8 @@ typedef struct TrainJob {
   const char *stop;   // name of the metric by which training may stop early, or NULL
   int64_t patience;   // training stops after this many evaluations without a better value of `stop`
   bool stop_minimise; // a smaller value of `stop` is better
+  uint32_t nhearers;
+  const Hearer *hearer;
   // A device may run up to exec_ahead steps before the first of them is reported. Then `report`
   // reads no values but scalar outputs of `train`.
   bool ahead;

@@ -41,6 +41,40 @@ train() { # NAME OPTIONS...
     "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
 }
 
+# -- a schedule that depends on evaluations, and slots that are scalars -------------------------------------
+cat >"$tmp/plateau.mesh" <<'END'
+dim b = 5, d = 7, h = 6
+input x[b, d]
+input kind[b]: i32
+param w[d, h] ~ glorot(d, h)
+param v[h] ~ normal(std = 0.3)
+loss = mean(square(sum[h](tanh(sum[d](x * w)) * v) - kind))
+train loss {
+  optimizer = nadam(lr = 0.05), schedule = plateau(factor = 0.5, patience = 0, threshold = 0.3), steps = 40, evaluate = 5
+}
+data train over b { x = npy("x.npy"), kind = npy("kind.npy"), shuffle = true }
+data valid over b { x = npy("x.npy"), kind = npy("kind.npy") }
+END
+plateau() { # NAME OPTIONS...
+  name=$1
+  shift
+  "$meshc" train "$tmp/plateau.mesh" --save-params "$tmp/plateau_$name.npz" -q "$@" >"$tmp/plateau_$name.out" 2>"$tmp/err" ||
+    fail "plateau $name: $(cat "$tmp/err")"
+}
+for mesh in rows=1 rows=2,cols=2; do
+  layout="--mesh $mesh --layout b=rows,optimizer/all=rows"
+  plateau whole $layout
+  plateau part $layout --checkpoint-dir "$tmp/plateau" --set train.steps=20
+  plateau rest $layout --checkpoint-dir "$tmp/plateau" --resume
+  if cmp -s "$tmp/plateau_whole.npz" "$tmp/plateau_rest.npz"; then pass; else fail "plateau goes on otherwise on $mesh"; fi
+  rm -rf "$tmp/plateau"
+  [ $mesh = rows=1 ] || plateau ranks $layout --np 2
+done
+if cmp -s "$tmp/plateau_whole.npz" "$tmp/plateau_ranks.npz"; then pass; else fail "plateau differs between processes"; fi
+"$meshc" run "$tmp/plateau.mesh" --params "$tmp/plateau_whole.npz" --fetch w >/dev/null 2>"$tmp/err" || fail "plateau: $(cat "$tmp/err")"
+"$meshc" inspect "$tmp/plateau_whole.npz" >"$tmp/out" 2>&1
+if grep -q "optimizer.plateau.factor" "$tmp/out" && grep -q "optimizer.w.q" "$tmp/out"; then pass; else fail "plateau: $(cat "$tmp/out")"; fi
+
 # -- going on, on the same mesh: bit for bit, whatever the step it stopped at ------------------------------
 for mesh in "rows=1" "rows=2,cols=2"; do
   layout=b=rows

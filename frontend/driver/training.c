@@ -145,20 +145,43 @@ static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
   return false;
 }
 
-// Fills the conditions of stop_early, which are checked after each evaluation. If the train block
-// does not give `evaluate`, there is one evaluation in each epoch. Returns false after an error if
-// the model has no data to evaluate.
+// Sets up the evaluations that `key` of the train block needs. If the block does not give
+// `evaluate`, there is one in each epoch. Returns false after an error if the model has no data to
+// evaluate.
+static bool needs_evaluations(Session *s, const ProgramRun *p, const char *key, bool evaluates,
+                              TrainJob *job) {
+  if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
+  if (evaluates) return true;
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, s->model->graph->spec.train[0].pos,
+             "%s evaluates, and the model has neither data valid nor data test", key);
+  return diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
+}
+
+// Fills the conditions of stop_early, which are checked after each evaluation. Returns false after
+// an error.
 static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob *job) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   if (!spec->stop_early) return true;
   job->stop = spec->stop_early;
   job->patience = spec->patience;
   job->stop_minimise = spec->stop_best == BEST_MIN;
-  if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
-  if (evaluates) return true;
-  diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
-             "stop_early evaluates, and the model has neither data valid nor data test");
-  return diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
+  return needs_evaluations(s, p, "stop_early", evaluates, job);
+}
+
+// Fills the states of the schedules `plateau`. Returns false after an error.
+static bool plateaus(Session *s, const ProgramRun *p, bool evaluates, TrainJob *job) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  Hearer *h = arena_array(s->arena, Hearer, spec->ntrain + 1);
+  for (uint32_t i = 0; i < spec->ntrain; i++) {
+    const ScheduleSpec *schedule = &spec->train[i].schedule;
+    if (schedule->kind != SCHEDULE_PLATEAU) continue;
+    h[job->nhearers++] = (Hearer){.metric = schedule->of,
+                                  .value = plateau_name(s->arena, i, plateau_value),
+                                  .fresh = plateau_name(s->arena, i, plateau_fresh)};
+    if (!needs_evaluations(s, p, "plateau", evaluates, job)) return false;
+  }
+  job->hearer = h;
+  return true;
 }
 
 // Sets in *job the number of rows in a step, from which the speed is shown. If a source reads
@@ -185,7 +208,8 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   *job = (TrainJob){
       .test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
   if (!open_step(s, share, train) || !count_steps(s, train, &job->steps) ||
-      !stop_early(s, train, data[block].present, job))
+      !stop_early(s, train, data[block].present, job) ||
+      !plateaus(s, train, data[block].present, job))
     return false;
   if (data[block].present && !evaluation_open(s, block, train->exec, test)) return false;
   job->train = train->exec;

@@ -136,9 +136,8 @@ static bool read_accumulate(Build *b, const Entry *entry, void *train) {
   return true;
 }
 
-// Reads a name that must be `first` or `second`: *out becomes 1 or 2. Returns false after an error.
-static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second,
-                    int *out) {
+bool word_read(Build *b, const Ast *e, const char *key, const char *first, const char *second,
+               int *out) {
   const char *text = e->kind == AST_NAME ? e->text : "";
   *out = !strcmp(text, first) ? 1 : !strcmp(text, second) ? 2 : 0;
   if (*out == 0) diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "'%s' is %s or %s", key, first, second);
@@ -147,7 +146,7 @@ static bool word_of(Build *b, const Ast *e, const char *key, const char *first, 
 
 static bool read_on_nonfinite(Build *b, const Entry *e, void *field) {
   int word;
-  bool good = word_of(b, e->value, e->key, "stop", "skip", &word);
+  bool good = word_read(b, e->value, e->key, "stop", "skip", &word);
   *(OnNonfinite *)field = (OnNonfinite)word;
   return good;
 }
@@ -167,7 +166,7 @@ static bool read_stop_early(Build *b, const Entry *entry, void *train) {
     return diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
   }
   if (!call_bind(b, e, formal, arg) || !ranged_number(b, arg[0], "patience", &patience) ||
-      (arg[1] && !word_of(b, arg[1], "best", "min", "max", &best)))
+      (arg[1] && !word_read(b, arg[1], "best", "min", "max", &best)))
     return false;
   t->stop_early = e->text;
   t->stop_best = (StopBest)best;
@@ -343,27 +342,48 @@ static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   return NULL;
 }
 
-// Finds the metric or loss that stop_early names, after all blocks are read. The best value of a
-// loss is the smallest. For a metric the file must state `best = min` or `best = max`.
-static void stop_resolve(Build *b, TrainSpec *all) {
-  const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
+// A metric or loss that an entry names, and whether its best value is the smallest or the largest.
+typedef struct Watch {
+  const char *entry; // the entry, as a hint shows it: "stop_early = mae(patience = 3"
+  const char *what;  // the entry, as messages name it
+  const char **name; // gets the name by which evaluations report a loss
+  StopBest *best;    // BEST_UNKNOWN: the file does not say it
+  Pos pos;
+} Watch;
+
+// Finds the metric or loss that w names, after all blocks are read. The best value of a loss is the
+// smallest. For a metric the file must state `best = min` or `best = max`.
+static void watch_resolve(Build *b, const Watch *w) {
+  const Name *n = graph_find_name(b->g, *w->name);
   const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
-  if (!all->stop_early) return;
   if (!n || (n->kind != NAME_METRIC && !loss)) {
-    diag_error(b->d, DIAG_UNKNOWN_NAME, all->stop_pos,
-               "the model has no metric '%s', and no loss of that name", all->stop_early);
+    diag_error(b->d, DIAG_UNKNOWN_NAME, w->pos,
+               "the model has no metric '%s', and no loss of that name", *w->name);
     return;
   }
-  // stop_early may use another name of the loss; evaluations report the loss as loss->loss
-  if (n->kind != NAME_METRIC) all->stop_early = loss->loss;
-  if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
-  if (all->stop_best != BEST_UNKNOWN) return;
-  diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos,
-             "stop_early needs best = min or best = max for the metric '%s'", all->stop_early);
-  diag_hint(b->d,
-            "write stop_early = %s(patience = %lld, best = max) if a larger %s is better, best = "
-            "min if a smaller one is",
-            all->stop_early, (long long)all->patience, all->stop_early);
+  // the entry may use another name of the loss; evaluations report the loss as loss->loss
+  if (n->kind != NAME_METRIC) *w->name = loss->loss;
+  if (loss && *w->best == BEST_UNKNOWN) *w->best = BEST_MIN;
+  if (*w->best != BEST_UNKNOWN) return;
+  diag_error(b->d, DIAG_MISSING_KEY, w->pos,
+             "%s needs best = min or best = max for the metric '%s'", w->what, *w->name);
+  diag_hint(b->d, "write %s, best = max) if a larger %s is better, best = min if a smaller one is",
+            w->entry, *w->name);
+}
+
+static void stop_resolve(Build *b, TrainSpec *all) {
+  if (!all->stop_early) return;
+  const char *entry = arena_printf(b->a, "stop_early = %s(patience = %lld", all->stop_early,
+                                   (long long)all->patience);
+  watch_resolve(b, &(Watch){entry, "stop_early", &all->stop_early, &all->stop_best, all->stop_pos});
+}
+
+static void plateau_resolve(Build *b, TrainSpec *t) {
+  ScheduleSpec *s = &t->schedule;
+  if (s->kind != SCHEDULE_PLATEAU || !t->loss) return;
+  if (!s->of) s->of = t->loss;
+  const char *entry = arena_printf(b->a, "plateau(of = %s", s->of);
+  watch_resolve(b, &(Watch){entry, "plateau", &s->of, &s->best, s->pos});
 }
 
 // -- blocks -------------------------------------------------------------------------------------
@@ -404,6 +424,10 @@ void train_build(Build *b, const Ast *file) {
     all.steps = 0; // --set train.epochs replaces the steps of the file
   stop_resolve(b, &all);
   run_spread(spec->ntrain, spec->train, &all);
+  for (uint32_t i = 0; i < spec->ntrain; i++) {
+    plateau_resolve(b, &spec->train[i]);
+    matrices_check(b, &spec->train[i]);
+  }
   loss_by_name(b);
 }
 

@@ -15,4 +15,14 @@ MUST_USE bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out);
 // Reads a string with a comma-separated list of patterns. Each must match a parameter.
 MUST_USE bool patterns_read(Build *b, const Ast *e, const char **out);
 
+// matrix_dims.c: reads a string with a comma-separated list of names of dims.
+MUST_USE bool dim_names_read(Build *b, const Ast *e, const char **out);
+// matrix_dims.c: reports an error if block t trains a parameter with muon that is no matrix.
+void matrices_check(Build *b, const TrainSpec *t);
+
+// train.c: reads a name that must be `first` or `second`: *out becomes 1 or 2. `key` is what the
+// name is a value of.
+MUST_USE bool word_read(Build *b, const Ast *e, const char *key, const char *first,
+                        const char *second, int *out);
+
 #endif

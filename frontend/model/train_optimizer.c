@@ -19,6 +19,20 @@ static const Form optimizers[] = {
     {"lion", OPTIMIZER_LION,
      (const Formal[]){V(lr), D(beta1, 0.9), D(beta2, 0.99), D(weight_decay, 0), END}},
     {"adafactor", OPTIMIZER_ADAFACTOR, (const Formal[]){V(lr), END}},
+    {"lamb", OPTIMIZER_LAMB,
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-6),
+                      D(weight_decay, 0.01), O(no_decay), END}},
+    {"adadelta", OPTIMIZER_ADADELTA,
+     (const Formal[]){D(lr, 1), D(rho, 0.9), D(eps, 1e-6), D(weight_decay, 0), END}},
+    {"nadam", OPTIMIZER_NADAM,
+     (const Formal[]){D(lr, 2e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), D(weight_decay, 0),
+                      D(momentum_decay, 4e-3), END}},
+    {"radam", OPTIMIZER_RADAM,
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), D(weight_decay, 0),
+                      END}},
+    {"muon", OPTIMIZER_MUON,
+     (const Formal[]){D(lr, 1e-3), D(momentum, 0.95), O(nesterov), D(weight_decay, 0.1),
+                      O(no_decay), O(out), O(each), END}},
 };
 
 static double *number_field(OptimizerSpec *o, const char *name) {
@@ -28,7 +42,7 @@ static double *number_field(OptimizerSpec *o, const char *name) {
   } fields[] = {
       {"lr", &o->lr},       {"momentum", &o->momentum}, {"beta1", &o->beta1},
       {"beta2", &o->beta2}, {"eps", &o->eps},           {"weight_decay", &o->weight_decay},
-      {"rho", &o->rho},     {"decay", &o->decay},
+      {"rho", &o->rho},     {"decay", &o->decay},       {"momentum_decay", &o->momentum_decay},
   };
   for (size_t i = 0; i < countof(fields); i++)
     if (!strcmp(fields[i].name, name)) return fields[i].at;
@@ -37,7 +51,12 @@ static double *number_field(OptimizerSpec *o, const char *name) {
 
 static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e,
                                OptimizerSpec *o) {
-  if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
+  if (!strcmp(f->name, "nesterov")) {
+    o->nesterov = o->kind == OPTIMIZER_MUON; // the default
+    return !e || build_bool(b, e, &o->nesterov);
+  }
+  if (!strcmp(f->name, "out")) return !e || dim_names_read(b, e, &o->out);
+  if (!strcmp(f->name, "each")) return !e || dim_names_read(b, e, &o->each);
   if (!strcmp(f->name, "no_decay")) return !e || patterns_read(b, e, &o->no_decay);
   double *at = number_field(o, f->name);
   *at = f->value;
@@ -75,4 +94,10 @@ bool groups_read(Build *b, const Ast *e, TrainSpec *t) {
     t->ngroups++;
   }
   return true;
+}
+
+const OptimizerSpec *train_optimizer(const Graph *g, const TrainSpec *t, const char *name) {
+  for (uint32_t i = 0; i < t->ngroups; i++)
+    if (patterns_match(g->arena, t->group[i].pattern, name)) return &t->group[i].optimizer;
+  return &t->optimizer;
 }

@@ -5,6 +5,7 @@
 //
 //   step(every = epochs(30), factor = 0.1)    every = 30, marked; with 100 batches in an epoch
 //                                             train_resolve_epochs makes it 3000
+#include <math.h>
 #include <string.h>
 
 #include "frontend/model/formal_internal.h"
@@ -18,6 +19,15 @@ static const Form schedules[] = {
     {"exponential", SCHEDULE_EXPONENTIAL, (const Formal[]){V(rate), V(every), D(warmup, 0), END}},
     {"step", SCHEDULE_STEP, (const Formal[]){V(every), V(factor), D(warmup, 0), END}},
     {"piecewise", SCHEDULE_PIECEWISE, NULL},
+    {"one_cycle", SCHEDULE_ONE_CYCLE,
+     (const Formal[]){V(total), D(rise, 0.3), D(start, 0.04), D(final, 4e-6), END}},
+    {"cosine_restarts", SCHEDULE_RESTARTS,
+     (const Formal[]){V(every), D(grow, 1), D(final, 0), D(warmup, 0), END}},
+    {"wsd", SCHEDULE_STABLE_DECAY,
+     (const Formal[]){V(total), V(decay), D(final, 0), D(warmup, 0), END}},
+    {"plateau", SCHEDULE_PLATEAU,
+     (const Formal[]){O(of), D(factor, 0.1), D(patience, 10), D(threshold, 1e-4), D(final, 0),
+                      D(warmup, 0), O(best), END}},
 };
 
 // The arguments of schedules that are numbers.
@@ -33,6 +43,12 @@ static const struct {
     {"final", offsetof(ScheduleSpec, final), false},
     {"rate", offsetof(ScheduleSpec, rate), false},
     {"factor", offsetof(ScheduleSpec, factor), false},
+    {"start", offsetof(ScheduleSpec, start), false},
+    {"rise", offsetof(ScheduleSpec, rise), false},
+    {"grow", offsetof(ScheduleSpec, grow), false},
+    {"decay", offsetof(ScheduleSpec, decay), true},
+    {"patience", offsetof(ScheduleSpec, patience), false},
+    {"threshold", offsetof(ScheduleSpec, threshold), false},
 };
 // Bit i of ScheduleSpec.in_epochs says that fields[i] is in epochs. Bit PIECES + k says it of the
 // STEP in piece k of piecewise(STEP: FACTOR, ...), which has at most MAX_PIECES pieces.
@@ -89,6 +105,17 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
   if (s->in_epochs) return true;
+  if (s->kind == SCHEDULE_ONE_CYCLE && s->total < 2)
+    return diag_error(d, DIAG_BAD_ARGUMENTS, pos,
+                      "'total' of the schedule is %g, a cycle has at least 2 steps", s->total);
+  if (s->kind == SCHEDULE_STABLE_DECAY && s->total < s->warmup + s->decay)
+    return diag_error(d, DIAG_BAD_ARGUMENTS, pos,
+                      "'total' of the schedule is %g, it must be at least its warmup of %g and its "
+                      "decay of %g together",
+                      s->total, s->warmup, s->decay);
+  if (s->patience != floor(s->patience))
+    return diag_error(d, DIAG_BAD_ARGUMENTS, pos, "'patience' is a number of evaluations, not %g",
+                      s->patience);
   if (ramp && s->total <= s->warmup)
     return diag_error(d, DIAG_BAD_ARGUMENTS, pos,
                       "'total' of the schedule is %g, it must be above its warmup of %g", s->total,
@@ -102,10 +129,29 @@ static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   return true;
 }
 
+// Reads the arguments of `plateau` that are names: of = NAME and best = min or max. NULL: not
+// given.
+static bool plateau_word(Build *b, const Ast *e, const char *formal, ScheduleSpec *s) {
+  int best = BEST_UNKNOWN;
+  if (!e) return true;
+  if (!strcmp(formal, "of")) {
+    s->of = e->text;
+    return e->kind == AST_NAME || diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos,
+                                             "'of' is the name of a metric or of a loss");
+  }
+  bool good = word_read(b, e, formal, "min", "max", &best);
+  s->best = (StopBest)best;
+  return good;
+}
+
 static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSpec *s) {
   const Ast *arg[MAX_FORMALS];
   if (!call_bind(b, e, f, arg)) return false;
   for (int k = 0; f[k].name; k++) {
+    if (f[k].raw) {
+      if (!plateau_word(b, arg[k], f[k].name, s)) return false;
+      continue;
+    }
     size_t i = field_find(f[k].name);
     double *at = field_at(s, i);
     *at = f[k].value;

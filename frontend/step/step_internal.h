@@ -78,7 +78,7 @@ NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool sett
 
 static inline int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
 
-// optim_parts.c, optim_adafactor.c, optim.c: the update of one parameter, under construction.
+// optim_parts.c, optim_*.c, optim.c: the update of one parameter, under construction.
 typedef struct Optim {
   Step *step;
   Graph *g;
@@ -94,7 +94,8 @@ typedef struct Optim {
                   // update is ever skipped
 } Optim;
 typedef NodeId UpdateRule(const Optim *o); // returns the next value of o->param
-UpdateRule update_adafactor;
+UpdateRule update_adafactor, update_muon;
+UpdateRule update_adam, update_adamw, update_nadam, update_radam, update_lamb; // optim_adam.c
 // Returns the slot `which` of o->param, over the `rank` dims in `dims`, in type o->type.
 DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims);
 // Makes `value` the next value of `target`. If o->keep is false at run time, `target` keeps its
@@ -113,6 +114,26 @@ static inline NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two
 static inline NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
   return x ? graph_binary(g, op, x, y) : y;
 }
+static inline NodeId optim_root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
+// Returns the slot `which` over the dims of o->param.
+DeclId optim_own_slot(const Optim *o, const char *which);
+// Sets the slot `which` to decay * slot + gain * x, and returns that value.
+NodeId optim_average(const Optim *o, const char *which, double decay, double gain, NodeId x);
+// Returns 1 - beta^t, where t is the number of this update, from 1.
+NodeId optim_correction(const Optim *o, double beta);
+// Returns whether o->param has weight decay.
+bool optim_decays(const Optim *o);
+// Returns w (1 - lr * weight_decay), or w if this parameter has no weight decay.
+NodeId optim_shrunk(const Optim *o);
+// Returns the gradient plus weight_decay * w, or the gradient if there is no weight decay.
+NodeId optim_decayed(const Optim *o);
+// Returns the square root of the sum of x^2 over the dims `over`.
+NodeId optim_norm(const Optim *o, NodeId x, const Dims *over);
+// optim_rate.c: returns the learning rate of this step: the rate of o->spec, with its decay, times
+// the factor of the schedule.
+NodeId optim_rate(const Optim *o);
+// optim_rate.c: builds the next values of the states of `plateau`, if the block has this schedule.
+void plateau_build(Step *s, uint32_t block);
 // Returns a node with the number of steps before this one whose updates were not skipped.
 NodeId optim_steps(const Optim *o);
 // Returns a node with the number of updates that the block made before this one.

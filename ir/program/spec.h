@@ -89,10 +89,13 @@ typedef enum OptimizerKind {
 
 typedef struct OptimizerSpec {
   OptimizerKind kind;
-  double lr, momentum, beta1, beta2, eps, weight_decay, rho, decay;
+  double lr, momentum, beta1, beta2, eps, weight_decay, rho, decay, momentum_decay;
   bool nesterov;
   // Name patterns, separated by commas, of parameters without weight decay; or NULL.
   const char *no_decay;
+  // Muon: names of dims, separated by commas; or NULL. `out`: the dims of the outputs of a matrix.
+  // `each`: dims that number matrices.
+  const char *out, *each;
   Pos pos;
 } OptimizerSpec;
 
@@ -106,12 +109,23 @@ typedef enum ScheduleKind {
   SCHEDULE_EXPONENTIAL,
   SCHEDULE_STEP,
   SCHEDULE_PIECEWISE,
+  SCHEDULE_ONE_CYCLE,
+  SCHEDULE_RESTARTS,
+  SCHEDULE_STABLE_DECAY,
+  SCHEDULE_PLATEAU,
 } ScheduleKind;
 enum { MAX_PIECES = 8 };
 
+typedef enum StopBest { BEST_UNKNOWN, BEST_MIN, BEST_MAX } StopBest;
+
 typedef struct ScheduleSpec {
   ScheduleKind kind;
-  double warmup, total, final, scale, rate, every, factor;
+  double warmup, total, final, scale, rate, every, factor, start, rise, grow, decay;
+  // Plateau: the factor is lowered after more than `patience` evaluations in which the metric or
+  // loss `of` was not better than the best value by the share `threshold`.
+  double patience, threshold;
+  const char *of;
+  StopBest best;
   // Piecewise: the factor is value[i] for the first i with t < at[i]; after the last `at` it is the
   // last value.
   int64_t npieces;
@@ -128,7 +142,6 @@ typedef struct GroupSpec {
   OptimizerSpec optimizer;
 } GroupSpec;
 
-typedef enum StopBest { BEST_UNKNOWN, BEST_MIN, BEST_MAX } StopBest;
 typedef enum OnNonfinite { NONFINITE_UNSET, NONFINITE_STOP, NONFINITE_SKIP } OnNonfinite;
 
 // A train block of the model. Each step runs all train blocks of a model one after the other. The

@@ -22,7 +22,7 @@ static const char *const optimizer_text[] = {
 const EnumNames optimizer_kinds = {countof(optimizer_text), optimizer_text};
 
 CHOICE(schedule_kinds, "constant", "linear", "cosine", "inverse_sqrt", "exponential", "step",
-       "piecewise");
+       "piecewise", "one_cycle", "cosine_restarts", "wsd", "plateau");
 CHOICE(decl_kinds, "input", "param", "state", "slot");
 CHOICE(name_kinds, "value", "output", "metric", "decl");
 
@@ -75,11 +75,19 @@ static const RecordField block_fields[] = {ROW(DataBlock, BOOL, shuffle),
 RECORD(block, NULL);
 
 static const RecordField optimizer_fields[] = {
-    ROW(OptimizerSpec, REAL, lr),       ROW(OptimizerSpec, REAL, momentum),
-    ROW(OptimizerSpec, REAL, beta1),    ROW(OptimizerSpec, REAL, beta2),
-    ROW(OptimizerSpec, REAL, eps),      ROW(OptimizerSpec, REAL, weight_decay),
-    ROW(OptimizerSpec, REAL, rho),      ROW(OptimizerSpec, REAL, decay),
-    ROW(OptimizerSpec, BOOL, nesterov), ROW(OptimizerSpec, TEXT, no_decay),
+    ROW(OptimizerSpec, REAL, lr),
+    ROW(OptimizerSpec, REAL, momentum),
+    ROW(OptimizerSpec, REAL, beta1),
+    ROW(OptimizerSpec, REAL, beta2),
+    ROW(OptimizerSpec, REAL, eps),
+    ROW(OptimizerSpec, REAL, weight_decay),
+    ROW(OptimizerSpec, REAL, rho),
+    ROW(OptimizerSpec, REAL, decay),
+    ROW(OptimizerSpec, BOOL, nesterov),
+    ROW(OptimizerSpec, TEXT, no_decay),
+    ROW(OptimizerSpec, REAL, momentum_decay),
+    ROW(OptimizerSpec, TEXT, out),
+    ROW(OptimizerSpec, TEXT, each),
 };
 RECORD(optimizer, &optimizer_kinds);
 
@@ -112,6 +120,14 @@ static const RecordField train_fields[] = {
     ROW(TrainSpec, REAL, schedule.rate),
     ROW(TrainSpec, REAL, schedule.every),
     ROW(TrainSpec, REAL, schedule.factor),
+    ROW(TrainSpec, REAL, schedule.start),
+    ROW(TrainSpec, REAL, schedule.rise),
+    ROW(TrainSpec, REAL, schedule.grow),
+    ROW(TrainSpec, REAL, schedule.decay),
+    ROW(TrainSpec, REAL, schedule.patience),
+    ROW(TrainSpec, REAL, schedule.threshold),
+    ROW(TrainSpec, TEXT, schedule.of),
+    FIELD(TrainSpec, ENUM, "schedule.best", schedule.best, .names = &best_choices),
     ROW(TrainSpec, INT, schedule.npieces),
     PIECE(0),
     PIECE(1),

@@ -74,6 +74,18 @@ static void compare_with_best(TrainRun *r, const double *x) {
   r->at.best_step = r->at.step;
 }
 
+static void tell_hearers(const TrainJob *j, const double *x) {
+  static const float one = 1;
+  for (uint32_t i = 0; i < j->nhearers; i++)
+    for (uint32_t k = 0; k < j->nmetrics; k++) {
+      const Hearer *h = &j->hearer[i];
+      float value = (float)x[k];
+      if (strcmp(j->metric[k].name, h->metric) != 0) continue;
+      exec_write(j->train, TENSOR_STATE, h->value, TYPE_F32, &value);
+      exec_write(j->train, TENSOR_STATE, h->fresh, TYPE_F32, &one);
+    }
+}
+
 static void log_metrics(const TrainJob *j, const double *x) {
   const char *name[MAX_SHOWN];
   uint32_t n = j->nmetrics < MAX_SHOWN ? j->nmetrics : MAX_SHOWN;
@@ -106,6 +118,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
   r->better = false;
   if (code == 0) r->at.evaluated = r->at.step;
   if (code == 0 && !repeated) compare_with_best(r, x);
+  if (code == 0 && !repeated) tell_hearers(j, x);
   if (code == 0 && !repeated && j->log) log_metrics(j, x);
   free(x);
   r->began += clock_seconds() - began;

@@ -141,15 +141,22 @@ static const Rule grammar[] = {
      "\"w,f.*\"|precision = <type>|accumulate = <int>|stop_early = q(patience = 2, best = "
      "min)|average = 0.9|groups = (\"w\": <optimizer>, \"f.*\": <optimizer>)|parameters = "
      "\"*\"|repeat = <int>|on_nonfinite = skip|on_nonfinite = stop"},
-    {"schedule", "constant(warmup = <int>)|cosine(total = 10)|linear(total = 10, final = 0.1, "
-                 "warmup = <int>)|inverse_sqrt(scale = 4, warmup = 2)|exponential(rate = 0.9, "
-                 "every = <int>)|step(every = epochs(<int>), factor = 0.5)|piecewise(10: 1, 50: "
-                 "0.1)|cosine(total = <number>, final = 0.1, warmup = <int>)"},
-    {"optimizer", "sgd(lr = 0.1)|adam(lr = 1e-3)|adamw(lr = 0.1, weight_decay = 0.1)|rmsprop(lr = "
-                  "0.1)|adagrad(lr = 0.1)|lion(lr = 0.1)|adafactor(lr = 0.1)|sgd(lr = <number>, "
-                  "momentum = 0.9, nesterov = true, weight_decay = <number>)|adamw(lr = 0.1, beta1 "
-                  "= 0.9, beta2 = 0.99, eps = 1e-6, no_decay = \"*\")|rmsprop(lr = 0.1, rho = 0.9, "
-                  "momentum = 0.5, decay = 0.1)|lion(lr = 0.1, weight_decay = 0.1)"},
+    {"schedule",
+     "constant(warmup = <int>)|cosine(total = 10)|linear(total = 10, final = 0.1, "
+     "warmup = <int>)|inverse_sqrt(scale = 4, warmup = 2)|exponential(rate = 0.9, "
+     "every = <int>)|step(every = epochs(<int>), factor = 0.5)|piecewise(10: 1, 50: "
+     "0.1)|cosine(total = <number>, final = 0.1, warmup = <int>)|one_cycle(total = "
+     "<int>, rise = <number>)|cosine_restarts(every = <int>, grow = <number>)|wsd(total "
+     "= 20, decay = <int>, warmup = 3)|plateau(patience = <int>)|plateau(q, best = "
+     "max)"},
+    {"optimizer",
+     "sgd(lr = 0.1)|adam(lr = 1e-3)|adamw(lr = 0.1, weight_decay = 0.1)|rmsprop(lr = "
+     "0.1)|adagrad(lr = 0.1)|lion(lr = 0.1)|adafactor(lr = 0.1)|sgd(lr = <number>, "
+     "momentum = 0.9, nesterov = true, weight_decay = <number>)|adamw(lr = 0.1, beta1 "
+     "= 0.9, beta2 = 0.99, eps = 1e-6, no_decay = \"*\")|rmsprop(lr = 0.1, rho = 0.9, "
+     "momentum = 0.5, decay = 0.1)|lion(lr = 0.1, weight_decay = 0.1)|lamb()|adadelta("
+     "weight_decay = 0.1)|nadam()|radam(beta2 = <number>)|muon()|muon(out = \"<dim>\", "
+     "each = \"<dim>, <dim>\")"},
     {"mesh",
      "|mesh rows = 2, cols = 2\nlayout <rule>\n|mesh rows = 3\nlayout <rule>\n|mesh rows = 2, cols "
      "= 2\nlayout <rule>, <rule>\n|mesh rows = 2\nlayout optimizer: all -> rows\nlayout soft <dim> "

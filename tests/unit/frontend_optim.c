@@ -1,6 +1,6 @@
 // Tests optimisers and schedules over many steps, in double. The expected values come from
 // recurrences in this file, written from the formulas of PyTorch's documentation (torch.optim) and,
-// for Adafactor and Lion, of their papers.
+// for Adafactor, Lion and LAMB, of their papers.
 //
 // The model is a bowl: loss = sum(curve * (w - goal)^2) / 2, so that its gradient is curve (w -
 // goal).
@@ -180,13 +180,72 @@ static void own_adafactor(Own *o, const double *g, double lr, int t) {
   for (int i = 0; i < N; i++) o->w[i] -= rate * u[i];
 }
 
+static double norm(const double *x, int64_t n) { return rms(x, n) * sqrt((double)n); }
+static void own_lamb(Own *o, const double *g, double lr, int t) {
+  double r[N];
+  for (int i = 0; i < N; i++) {
+    o->m[i] = 0.8 * o->m[i] + 0.2 * g[i];
+    o->v[i] = 0.95 * o->v[i] + 0.05 * g[i] * g[i];
+    double mean = o->m[i] / (1 - pow(0.8, t)), square = o->v[i] / (1 - pow(0.95, t));
+    r[i] = mean / (sqrt(square) + 1e-6) + 0.1 * o->w[i];
+  }
+  double ratio = norm(o->w, N) / norm(r, N);
+  for (int i = 0; i < N; i++) o->w[i] -= lr * ratio * r[i];
+}
+static void own_adadelta(Own *o, const double *g, double lr, int t) {
+  (void)t;
+  for (int i = 0; i < N; i++) { // m has the average of the squared steps
+    double d = g[i] + 0.2 * o->w[i];
+    o->v[i] = 0.7 * o->v[i] + 0.3 * d * d;
+    double step = sqrt(o->m[i] + 1e-3) / sqrt(o->v[i] + 1e-3) * d;
+    o->m[i] = 0.7 * o->m[i] + 0.3 * step * step;
+    o->w[i] -= lr * step;
+  }
+}
+static double nadam_momentum(int t) { return 0.9 * (1 - 0.5 * pow(0.96, t * 0.3)); }
+static void own_nadam(Own *o, const double *g, double lr, int t) {
+  double product = 1, next = nadam_momentum(t + 1);
+  for (int k = 1; k <= t; k++) product *= nadam_momentum(k);
+  for (int i = 0; i < N; i++) {
+    double d = g[i] + 0.1 * o->w[i];
+    o->m[i] = 0.9 * o->m[i] + 0.1 * d;
+    o->v[i] = 0.95 * o->v[i] + 0.05 * d * d;
+    double root = sqrt(o->v[i] / (1 - pow(0.95, t))) + 1e-8;
+    o->w[i] -= lr * (1 - nadam_momentum(t)) / (1 - product) * d / root;
+    o->w[i] -= lr * next / (1 - product * next) * o->m[i] / root;
+  }
+}
+static void own_radam(Own *o, const double *g, double lr, int t) {
+  double limit = 2 / (1 - 0.999) - 1, power = pow(0.999, t);
+  double length = limit - 2 * t * power / (1 - power);
+  for (int i = 0; i < N; i++) {
+    double d = g[i] + 0.1 * o->w[i];
+    o->m[i] = 0.9 * o->m[i] + 0.1 * d;
+    o->v[i] = 0.999 * o->v[i] + 0.001 * d * d;
+    double mean = o->m[i] / (1 - pow(0.9, t)), by = 1;
+    if (length > 5)
+      by = sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)) *
+           sqrt(1 - power) / (sqrt(o->v[i]) + 1e-8);
+    o->w[i] -= lr * mean * by;
+  }
+}
+// With beta2 = 0.5 the length is at most 3: there is never a second moment.
+static void own_radam_short(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    o->m[i] = 0.9 * o->m[i] + 0.1 * g[i];
+    o->w[i] -= lr * o->m[i] / (1 - pow(0.9, t));
+  }
+}
+
 // -- schedules ----------------------------------------------------------------------------------
+
+static const double pi = 3.14159265358979323846;
 
 static double constant(double t) { return (void)t, 1; }
 static double cosine(double t) {
   if (t < 3) return (t + 1) / 3;
   double u = fmin(1, (t - 3) / 6);
-  return 0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * u));
+  return 0.1 + 0.9 * 0.5 * (1 + cos(pi * u));
 }
 static double linear(double t) { return 1 - 0.75 * fmin(1, t / 8); }
 static double linear_warm(double t) { return t < 2 ? (t + 1) / 2 : 1 - fmin(1, (t - 2) / 7); }
@@ -194,6 +253,25 @@ static double inverse_sqrt(double t) { return sqrt(3 / fmax(t, 3)); }
 static double exponential(double t) { return pow(0.5, t / 4); }
 static double stairs(double t) { return t < 2 ? (t + 1) / 2 : pow(0.3, floor(t / 5)); }
 static double pieces(double t) { return t < 3 ? 1 : t < 7 ? 0.5 : 0.2; }
+
+// PyTorch's OneCycleLR with total_steps = 10, pct_start = 0.4, div_factor = 25 and
+// final_div_factor = 40: the phases end at steps 3 and 9.
+static double one_cycle(double t) {
+  double up = t / 3, down = (t - 3) / 6;
+  if (t <= 3) return 1 + (0.04 - 1) / 2 * (1 + cos(pi * up));
+  if (t <= 9) return 0.001 + (1 - 0.001) / 2 * (1 + cos(pi * down));
+  return 0.001;
+}
+// Cycles of 3, 6 and 12 steps, after a warmup of 1.
+static double restarts(double t) {
+  double u = t - 1 < 3 ? (t - 1) / 3 : t - 1 < 9 ? (t - 4) / 6 : (t - 10) / 12;
+  return t < 1 ? 1 : 0.2 + 0.8 / 2 * (1 + cos(pi * u));
+}
+static double restarts_even(double t) { return 0.5 * (1 + cos(pi * fmod(t, 4) / 4)); }
+static double stable_decay(double t) {
+  if (t < 2) return (t + 1) / 2;
+  return t < 6 ? 1 : 1 - 0.75 * fmin(1, (t - 6) / 4);
+}
 
 static double gradient(const double *w, int i) { return curve(i) * (w[i] - goal(i)); }
 
@@ -218,6 +296,21 @@ static const struct {
     {"adam(lr = 0.05)", ", schedule = exponential(rate = 0.5, every = 4)", own_adam, exponential},
     {"adam(lr = 0.05)", ", schedule = step(every = 5, factor = 0.3, warmup = 2)", own_adam, stairs},
     {"adam(lr = 0.05)", ", schedule = piecewise(3: 1, 7: 0.5, 9: 0.2)", own_adam, pieces},
+    {"lamb(lr = 0.05, beta1 = 0.8, beta2 = 0.95, weight_decay = 0.1)", "", own_lamb, constant},
+    {"adadelta(lr = 0.05, rho = 0.7, eps = 1e-3, weight_decay = 0.2)", "", own_adadelta, constant},
+    {"nadam(lr = 0.05, beta2 = 0.95, weight_decay = 0.1, momentum_decay = 0.3)", "", own_nadam,
+     constant},
+    {"radam(lr = 0.05, weight_decay = 0.1)", "", own_radam, constant},
+    {"radam(lr = 0.05, beta2 = 0.5)", "", own_radam_short, constant},
+    {"adam(lr = 0.05)",
+     ", schedule = one_cycle(total = 10, rise = 0.4, start = 0.04, final = 0.001)", own_adam,
+     one_cycle},
+    {"adam(lr = 0.05)",
+     ", schedule = cosine_restarts(every = 3, grow = 2, final = 0.2, warmup = 1)", own_adam,
+     restarts},
+    {"adam(lr = 0.05)", ", schedule = cosine_restarts(every = 4)", own_adam, restarts_even},
+    {"adam(lr = 0.05)", ", schedule = wsd(total = 10, decay = 4, final = 0.25, warmup = 2)",
+     own_adam, stable_decay},
 };
 
 static bool near(double a, double b, double tolerance) {
@@ -279,6 +372,136 @@ static void test_factored(void **state) {
     if (!near(got[i], w[i], 1e-11)) fail_msg("w[%d] is %.17g, not %.17g", i, got[i], w[i]);
   for (int i = 0; i < R; i++) assert_true(near(got_row[i], row[i], 1e-11));
   assert_int_equal(graph_find_decl(s.g, "optimizer.w.v"), 0);
+}
+
+// One update of muon for `count` matrices, as torch.optim.Muon computes it, in double: with more
+// rows than columns it works on the transposed matrix. Element (r, c) of matrix k of w is at
+// k * each + r * row + c * col.
+typedef struct Matrices {
+  int count, rows, cols;
+  int64_t each, row, col;
+} Matrices;
+enum { SIDE = 6 };
+
+static void newton_schulz(double x[SIDE][SIDE], int height, int width) {
+  double a[SIDE][SIDE], b[SIDE][SIDE], y[SIDE][SIDE], sum = 0;
+  for (int r = 0; r < height; r++)
+    for (int c = 0; c < width; c++) sum += x[r][c] * x[r][c];
+  for (int r = 0; r < height; r++)
+    for (int c = 0; c < width; c++) x[r][c] /= fmax(sqrt(sum), 1e-7);
+  for (int k = 0; k < 5; k++) {
+    memset(a, 0, sizeof a);
+    memset(y, 0, sizeof y);
+    for (int r = 0; r < height; r++)
+      for (int s = 0; s < height; s++)
+        for (int c = 0; c < width; c++) a[r][s] += x[r][c] * x[s][c];
+    for (int r = 0; r < height; r++)
+      for (int s = 0; s < height; s++) {
+        b[r][s] = -4.775 * a[r][s];
+        for (int q = 0; q < height; q++) b[r][s] += 2.0315 * a[r][q] * a[q][s];
+      }
+    for (int r = 0; r < height; r++)
+      for (int c = 0; c < width; c++) {
+        y[r][c] = 3.4445 * x[r][c];
+        for (int s = 0; s < height; s++) y[r][c] += b[r][s] * x[s][c];
+      }
+    memcpy(x, y, sizeof y);
+  }
+}
+
+static void own_muon(const Matrices *m, double *w, double *buffer, const double *g) {
+  bool tall = m->rows > m->cols;
+  for (int k = 0; k < m->count; k++) {
+    double x[SIDE][SIDE] = {0};
+    for (int r = 0; r < m->rows; r++)
+      for (int c = 0; c < m->cols; c++) {
+        int64_t i = k * m->each + r * m->row + c * m->col;
+        buffer[i] += 0.05 * (g[i] - buffer[i]);
+        *(tall ? &x[c][r] : &x[r][c]) = g[i] + 0.95 * (buffer[i] - g[i]);
+      }
+    newton_schulz(x, tall ? m->cols : m->rows, tall ? m->rows : m->cols);
+    for (int r = 0; r < m->rows; r++)
+      for (int c = 0; c < m->cols; c++) {
+        int64_t i = k * m->each + r * m->row + c * m->col;
+        w[i] = w[i] * (1 - 0.05 * 0.1) -
+               0.05 * sqrt(fmax(1, (double)m->rows / m->cols)) * (tall ? x[c][r] : x[r][c]);
+      }
+  }
+}
+
+// rows: the outputs, in PyTorch the first dim of a weight; here they are the last dim by default.
+static void test_muon(void **state) {
+  (void)state;
+  const struct {
+    const char *sizes, *dims, *arguments;
+    Matrices m;
+  } cases[] = {
+      {"i = 3, o = 5", "i, o", "", {1, 5, 3, 0, 1, 5}},
+      {"i = 4, o = 2", "i, o", "", {1, 2, 4, 0, 1, 2}},
+      {"o = 5, i = 3", "o, i", ", out = \"o\"", {1, 5, 3, 0, 3, 1}},
+      {"l = 2, i = 3, o = 4", "l, i, o", ", each = \"l\"", {2, 4, 3, 12, 1, 4}},
+      {"i = 5, h = 2, k = 3", "i, h, k", ", out = \"h, k\"", {1, 6, 5, 0, 1, 6}},
+      {"a = 2, c = 3, o = 4", "a, c, o", ", out = \"o\"", {1, 4, 6, 0, 1, 4}},
+  };
+  for (size_t k = 0; k < countof(cases); k++) {
+    const Matrices *m = &cases[k].m;
+    Steps s = steps_of(arena_printf(
+        arena,
+        "dim %s\ninput curve[%s]: f64\ninput goal[%s]: f64\nparam w[%s]: f64\n"
+        "train sum(curve * square(w - goal)) / 2 { optimizer = muon(lr = 0.05%s) }\n",
+        cases[k].sizes, cases[k].dims, cases[k].dims, cases[k].dims, cases[k].arguments));
+    double w[36], buffer[36] = {0}, g[36];
+    int n = m->count * m->rows * m->cols;
+    for (int i = 0; i < n; i++) w[i] = start(i);
+    for (int t = 0; t < STEPS; t++) {
+      for (int i = 0; i < n; i++) g[i] = gradient(w, i);
+      own_muon(m, w, buffer, g);
+      step(&s, t);
+    }
+    for (int i = 0; i < n; i++)
+      if (!near(value_of(&s, "w")[i], w[i], 1e-10))
+        fail_msg("[%s]%s: w[%d] is %.17g, not %.17g", cases[k].dims, cases[k].arguments, i,
+                 value_of(&s, "w")[i], w[i]);
+  }
+}
+
+// A parameter of zeros has no norm: lamb then takes the step of Adam.
+static void test_lamb_of_zeros(void **state) {
+  (void)state;
+  Steps s = steps_of("dim n = 4\ninput goal[n]: f64\nparam w[n]: f64\n"
+                     "train sum(w * goal) { optimizer = lamb(lr = 0.1, eps = 1e-12) }\n");
+  for (int i = 0; i < N; i++) value_of(&s, "w")[i] = 0;
+  step(&s, 0);
+  for (int i = 0; i < N; i++)
+    assert_true(near(value_of(&s, "w")[i], goal(i) > 0 ? -0.1 : 0.1, 1e-9));
+}
+
+// The factor falls after more than `patience` evaluations that are not better by the threshold, as
+// in PyTorch's ReduceLROnPlateau, and not below `final`. A step without an evaluation changes
+// nothing.
+static void test_plateau(void **state) {
+  (void)state;
+  static const struct {
+    double seen, factor; // 0: no evaluation before the step
+  } turns[] = {{0, 1},      {5, 1},   {4, 1},   {3.99, 1}, {0, 1},    {4.2, 0.5},
+               {3.98, 0.5}, {3, 0.5}, {3, 0.5}, {0, 0.5},  {3, 0.25}, {9, 0.25},
+               {9, 0.2},    {9, 0.2}, {9, 0.2}, {2, 0.2}};
+  for (int most = 0; most < 2; most++) {
+    double w = start(0);
+    Steps s = steps_of(arena_printf(
+        arena,
+        "param w: f64\nmetric q = w\ntrain w { optimizer = sgd(lr = 1), schedule = plateau(q, "
+        "factor = 0.5, patience = 1, threshold = 0.01, final = 0.2, best = %s) }\n",
+        most ? "max" : "min"));
+    for (size_t t = 0; t < countof(turns); t++) {
+      *value_of(&s, "optimizer.plateau.fresh") = turns[t].seen != 0;
+      *value_of(&s, "optimizer.plateau.value") = most ? 1 / turns[t].seen : turns[t].seen;
+      w -= turns[t].factor;
+      step(&s, (int64_t)t);
+      if (!near(*value_of(&s, "w"), w, 1e-6))
+        fail_msg("%s, step %zu: w is %g, not %g", most ? "max" : "min", t, *value_of(&s, "w"), w);
+    }
+  }
 }
 
 // -- several parameters -------------------------------------------------------------------------
@@ -416,6 +639,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_recurrences, setup, teardown),
       cmocka_unit_test_setup_teardown(test_factored, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_muon, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_lamb_of_zeros, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_plateau, setup, teardown),
       cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
       cmocka_unit_test_setup_teardown(test_clip_norm, setup, teardown),
       cmocka_unit_test_setup_teardown(test_blocks, setup, teardown),
