@@ -86,6 +86,17 @@ fi
 must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/two_threads.c" -o two_threads $(pkg-config --cflags --libs meshc) -pthread
 expect "two models in two threads" 0 "^two_threads: 3 rounds equal" ./two_threads 3
 
+# A step of micro-batches, fed by the program and by meshc.
+printf '%s\n' 'dim b = 4, d = 2' 'output x[b, d] = 1.0 * index[b] + 2 * index[d]' >x.mesh
+printf '%s\n' 'dim b = 4, d = 2' 'input x[b, d]' 'param w[d] = 1' 'loss = mean[b](square(sum[d](x * w) - 1))' 'data train over b { }' \
+  'train loss { optimizer = sgd(lr = 0.01), accumulate = 2, steps = 2 }' >accumulate.mesh
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/accumulate.c" -o accumulate $(pkg-config --cflags --libs meshc)
+must "$installed" run x.mesh --out feed
+"$installed" run accumulate.mesh --steps 2 --feed x=feed/x.npy --fetch w,loss >want.txt 2>&1
+./accumulate >got.txt 2>&1
+same "micro-batches that are fed" want.txt got.txt
+
 # on a GPU: errors where there is none; with stand-ins for NVIDIA's libraries the values of the CPU
 # shellcheck disable=SC2046,SC2086
 must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/on_gpu.c" -o on_gpu $(pkg-config --cflags --libs meshc) -pthread -lm

@@ -6,16 +6,27 @@
 #include <math.h>
 #include <string.h>
 
-// Returns the name by which users know the dim `name`. For "b.whole", which holds the rows of all
-// micro-batches of a step, it is "b", the batch dim of the data block. Any other name is unchanged.
-const char *result_dim(const Session *s, const char *name) {
+// Returns the name of the batch dim if `name` is that name and `end`, and steps have micro-batches;
+// otherwise NULL.
+static const char *batch_dim(const Session *s, const char *name, const char *end) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
   if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2)
-    return name;
+    return NULL;
   const char *over = dim_get(g->dims, data->over)->name;
   size_t n = strlen(over);
-  return strncmp(name, over, n) == 0 && strcmp(name + n, ".whole") == 0 ? over : name;
+  return strncmp(name, over, n) == 0 && strcmp(name + n, end) == 0 ? over : NULL;
+}
+
+// Returns the name by which users know the dim `name`. For "b.whole", which holds the rows of all
+// micro-batches of a step, it is "b", the batch dim of the data block. Any other name is unchanged.
+const char *result_dim(const Session *s, const char *name) {
+  const char *over = batch_dim(s, name, ".whole");
+  return over ? over : name;
+}
+
+bool result_is_micro(const Session *s, const char *name) {
+  return batch_dim(s, name, ".micro") != NULL;
 }
 
 bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, const char *name,

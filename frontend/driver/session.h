@@ -338,6 +338,8 @@ json_t *results_json(uint32_t n, const Result *r);
 // Returns the name that a dim of a program has in the model: "b" for "b.whole", which holds the
 // rows of all micro-batches of a step; any other name is unchanged.
 const char *result_dim(const Session *s, const char *name);
+// Returns true if the dim `name` of an input counts the micro-batches of a step (`accumulate`).
+bool result_is_micro(const Session *s, const char *name);
 
 // -- data_block.c -------------------------------------------------------------------------------
 // Returns the name of the dim of a data block that counts the rows of a batch.

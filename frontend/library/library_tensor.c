@@ -91,6 +91,23 @@ void library_list_model(meshc_model *m) {
   list_outputs(m);
 }
 
+// Adds the dims of tensor t of a program. The micro-batches of a step follow one another in the
+// rows of an input, so the caller sees one dim of all rows.
+static void add_program_dims(Session *s, meshc_tensor *tensor, TensorDims to, const ProgTensor *t) {
+  int64_t parts = 1;
+  tensor->rank = 0;
+  for (int d = 0; d < t->rank; d++) {
+    const ProgDim *dim = &t->dim[t->declared[d]];
+    if (result_is_micro(s, dim->name)) {
+      parts = dim->whole;
+      continue;
+    }
+    to.name[tensor->rank] = result_dim(s, dim->name);
+    to.size[tensor->rank++] = dim->whole * parts;
+    parts = 1;
+  }
+}
+
 void library_list_program(meshc_program *p) {
   Session *s = &p->model->s;
   const Program *made = p->made.compiled->program;
@@ -103,10 +120,7 @@ void library_list_program(meshc_program *p) {
           (k == MESHC_OUTPUT && select_reserved(t->name)))
         continue;
       TensorDims to = add_tensor(s->arena, list, (meshc_kind)k, t->name, t->type, t->rank);
-      for (int d = 0; d < t->rank; d++) {
-        to.name[d] = result_dim(s, t->dim[t->declared[d]].name);
-        to.size[d] = t->dim[t->declared[d]].whole;
-      }
+      add_program_dims(s, &list->at[list->n - 1], to, t);
     }
     p->room[k] = arena_array(s->arena, void *, list->n + 1);
   }

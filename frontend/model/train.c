@@ -121,9 +121,12 @@ static bool read_accumulate(Build *b, const Entry *entry, void *train) {
     return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
   if (t->accumulate == 1) return true;
   if (!build_unroll(b, t->accumulate, e->pos)) return false;
-  if (!data->present)
-    return diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
-                      "accumulate splits the batch, and the model has no block data train");
+  if (!data->present) {
+    diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
+               "accumulate splits the batch, and the model has no block data train");
+    return diag_hint(b->d,
+                     "if the inputs are fed, name the dim of the batch: data train over b { }");
+  }
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
@@ -239,7 +242,7 @@ static const char *loss_name(Build *b) {
 // Builds the loss of a block, which must be a float scalar, and registers its name.
 static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   b->g->origin = (Origin){.value = "loss", .why = "loss"};
-  Value v = build_expr(b, e);
+  Value v = build_whole(b, e);
   if (!value_is_tensor(b, &v, e->pos)) return;
   NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, b->real, v.number) : v.node;
   if (!is_loss(b->g, n)) {
