@@ -131,9 +131,8 @@ try() { # n COMMAND...: injects, looks, and runs the command again
     left=$(neither)
     [ -z "$left" ] || { bad "exit $code, half-written: $left"; return; }
   }
-  # the same command once more; a training goes on, and `new` refuses what it has written
+  # the same command once more; a training goes on
   again=""
-  case $code$* in 0new*) pass; return ;; esac
   case $* in train*--checkpoint-dir*) again=--resume ;; esac
   (cd "$tmp/work" && exec "$meshc" "$@" $again >"$tmp/out" 2>"$tmp/err2" </dev/null) || { bad "then: $(head -n 3 "$tmp/err2")"; return; }
   if [ "$command_writes" = yes ]; then
@@ -248,7 +247,6 @@ command dump yes yes "memory file" dump net.mesh --stage all --dir d
 command explain yes yes "memory file" explain net.mesh --format html --out e.html
 command plan no yes memory plan net.mesh --mesh p=2
 command fmt yes yes "memory file" fmt --write ugly.mesh
-command new yes yes "memory file" new fresh --template csv
 command inspect no yes memory inspect p.safetensors
 command inspect-checkpoint no yes memory inspect ck
 command bench no yes "memory thread" bench net.mesh --steps 2

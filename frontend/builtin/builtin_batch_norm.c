@@ -2,7 +2,7 @@
 // statistics, which are states; otherwise it uses the running statistics.
 //
 //   batch_norm[b](x)    opens the scope batch_norm, with two states over the other dims of x:
-//     state mean = 0, state variance = 1
+//     state mean = 0, state variance = 1, or what the arguments `mean` and `variance` say
 //     m = where(training, mean[b](x), mean),  v = where(training, variance[b](x), variance)
 //     y = (x - m) / sqrt(v + eps)
 //     update mean = momentum * mean + (1 - momentum) * mean[b](x), and variance in the same way
@@ -16,11 +16,19 @@ typedef struct Running {
   NodeId state, batch; // the running value before this step; the value for this batch
 } Running;
 
-// Declares the state `name` of the scope, with the type and dims of `like` and the initial value
-// `start`. If the scope is shared and an earlier call has declared the state, returns that one.
-static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name,
-                            double start, const Node *like) {
-  const char *full = name_join(b, scope->path, name);
+// Where the running value of a call starts.
+typedef struct Start {
+  const char *name; // of the state, and of the argument of the call that gives its initial value
+  int arg;          // number of that argument
+  double value;     // initial value if the argument is not given
+} Start;
+static const Start mean_start = {"mean", 4, 0}, variance_start = {"variance", 5, 1};
+
+// Declares the state of s in the scope, with the type and dims of `like`. If the scope is shared
+// and an earlier call has declared the state, returns that one. Returns 0 after an error.
+static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const Start *s,
+                            const Node *like) {
+  const char *full = name_join(b, scope->path, s->name);
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   if (old && scope->shared) return old;
   Decl d = {.kind = DECL_STATE,
@@ -29,7 +37,8 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const c
             .rank = like->dims.n,
             .pos = c->pos};
   memcpy(d.dims, like->dims.at, sizeof d.dims);
-  d.init = (Init){.kind = INIT_CONSTANT, .a = start};
+  d.init = (Init){.kind = INIT_CONSTANT, .a = s->value};
+  if (c->raw[s->arg] && !init_start(b, c->raw[s->arg], &d, &d.init)) return 0;
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
   Binding named = {.value = value_tensor(graph_decl_node(b->g, id)),
@@ -100,9 +109,10 @@ static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Runn
   NodeId off = graph_binary(b->g, OP_SUB, x, mean->batch);
   variance->batch = graph_reduce(b->g, OP_MEAN, graph_binary(b->g, OP_MUL, off, off), over);
   Node like = *graph_node(b->g, mean->batch);
-  mean->decl = state_declare(b, c, scope, "mean", 0, &like);
+  mean->decl = state_declare(b, c, scope, &mean_start, &like);
+  variance->decl = mean->decl ? state_declare(b, c, scope, &variance_start, &like) : 0;
+  if (!variance->decl) return false;
   mean->state = graph_decl_node(b->g, mean->decl);
-  variance->decl = state_declare(b, c, scope, "variance", 1, &like);
   variance->state = graph_decl_node(b->g, variance->decl);
   return state_fits(b, c, mean) && state_fits(b, c, variance);
 }

@@ -41,7 +41,7 @@ Value builtin_pointwise(Build *b, const Call *c) {
   Value folded;
   int n = op_row(c->row->op)->nargs;
   if (fold(b, c, n, &folded)) return folded;
-  if (n > 1 && !build_joined(b, c->pos, n, c->arg)) return value_poison;
+  if (n > 1) build_joined(b, c->pos, n, c->arg);
   return build_pointwise(b, c->pos, c->row->op, c->row->typing, n, c->arg);
 }
 
@@ -59,7 +59,8 @@ Value builtin_power(Build *b, const Call *c) {
   if (numbers)
     return number_of(b, OP_POW, 2, c->arg, pow(c->arg[0].number, e->number),
                      c->arg[0].integer && e->integer && e->number >= 0);
-  return build_joined(b, c->pos, 2, c->arg) ? build_power(b, c->pos, c->arg) : value_poison;
+  build_joined(b, c->pos, 2, c->arg);
+  return build_power(b, c->pos, c->arg);
 }
 
 Value builtin_cast(Build *b, const Call *c) {
@@ -99,7 +100,7 @@ static NodeId factor(Build *b, const Call *c, NodeId x) {
 }
 
 Value builtin_leaky_relu(Build *b, const Call *c) {
-  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
+  build_joined(b, c->pos, 2, c->arg);
   Origin before = group_begin(b, c->pos);
   NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg));
   NodeId above = graph_binary(b->g, OP_LT, constant(b, x, 0), x);
@@ -109,7 +110,7 @@ Value builtin_leaky_relu(Build *b, const Call *c) {
 }
 
 Value builtin_elu(Build *b, const Call *c) {
-  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
+  build_joined(b, c->pos, 2, c->arg);
   Origin before = group_begin(b, c->pos);
   NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg)), zero = constant(b, x, 0);
   NodeId above = graph_binary(b->g, OP_LT, zero, x);

@@ -123,7 +123,7 @@ Value builtin_cross_entropy(Build *b, const Call *c) {
     return value_poison;
   if (!call_over(b, c, build_dims(b, &c->arg[0]), &e.over) || !labels_ok(&e, &ids))
     return value_poison;
-  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
+  build_joined(b, c->pos, 2, c->arg);
   Origin before = group_begin(b, c->pos);
   Dtype joined = build_join(b, FLOATING, ids ? 1 : 2, c->arg);
   e.type = dtype_accumulator(joined);
@@ -140,7 +140,7 @@ Value builtin_cross_entropy(Build *b, const Call *c) {
 // Builds z softplus(-x) + (1 - z) softplus(x) for logits x and labels z. This form is accurate for
 // large positive and negative x and has the right gradient at 0.
 Value builtin_sigmoid_cross_entropy(Build *b, const Call *c) {
-  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
+  build_joined(b, c->pos, 2, c->arg);
   Origin before = group_begin(b, c->pos);
   Graph *g = b->g;
   Dtype type = build_join(b, FLOATING, 2, c->arg);

@@ -256,6 +256,7 @@ static const char *const keywords[] = {
 #define KEYWORD(text, parse) text,
 #include "frontend/syntax/token.def"
 #undef KEYWORD
+    "else", // only after a branch of an `if`
 };
 static const char *const operators[] = {"or", "and", "not"}; // tokens of token.def that are words
 

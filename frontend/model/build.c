@@ -53,14 +53,19 @@ static Value in_stated_type(Build *b, const Ast *target, Value v) {
   return value_tensor(build_stated(b, target->text, target->pos, v, type));
 }
 
-// Binds value v to a left side, converted to its stated type. Binds poison after an error, such as
-// stated dims that differ from those of v.
+// Binds value v to a left side, converted to its stated type. A constant fills the stated dims.
+// Binds poison after an error, such as stated dims that differ from those of v.
 static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   Dims stated;
   bool has = target->has_brackets;
   if (has && !dims_stated(b, target, &stated)) v = value_poison;
   if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
   if (v.kind != VALUE_POISON && target->nkids) v = in_stated_type(b, target, v);
+  if (v.kind != VALUE_POISON && has && value_fills(b, &v)) {
+    Dims all = dims_set(b, stated.n, stated.at);
+    bool fits = dims_fit(b, &all, target->pos, "a value");
+    v = fits ? value_tensor(graph_broadcast(b->g, build_natural(b, v), &all)) : value_poison;
+  }
   if (v.kind != VALUE_POISON && has && !build_matches(b, target->text, target->pos, &stated, &v))
     v = value_poison;
   if (name_free(b, target->text, target->pos))
@@ -71,7 +76,7 @@ static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
 Value build_outer(Build *b, const Ast *e, bool stated) {
   bool outer = b->outer;
   b->outer = stated;
-  Value v = build_expr(b, e);
+  Value v = build_whole(b, e);
   b->outer = outer;
   return v;
 }
@@ -257,7 +262,7 @@ static DeclId state_of(Build *b, const Ast *s) {
 // broadcast. Returns 0 after an error.
 static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
   Dims stated = order_of(d), all = dims_set(b, d->rank, d->dims);
-  if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
+  if (!value_fills(b, &v) && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
   if (type_takes(b, &v, d->type)) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
   return build_stated(b, d->name, s->pos, v, d->type); // reports the error
 }
@@ -269,8 +274,8 @@ static void build_update(Build *b, const Ast *s) {
   Dims stated;
   if (!id || !value_is_tensor(b, &v, s->pos)) return;
   const Decl *d = &b->g->decl.at[id - 1];
-  if (s->has_brackets &&
-      (!dims_stated(b, s, &stated) || !build_matches(b, s->text, s->pos, &stated, &v)))
+  if (s->has_brackets && (!dims_stated(b, s, &stated) ||
+                          (!value_fills(b, &v) && !build_matches(b, s->text, s->pos, &stated, &v))))
     return;
   const Binding *old = map_get(&b->updated, d->name);
   if (old) {
@@ -301,7 +306,7 @@ static void build_return(Build *b, const Ast *s) {
   Frame *f = b->frame;
   Value *item = arena_array(b->a, Value, s->nkids);
   for (uint32_t i = 0; i < s->nkids; i++) {
-    item[i] = build_expr(b, s->kids[i]);
+    item[i] = build_whole(b, s->kids[i]);
     bool good = s->nkids == 1 ? true : value_is_tensor(b, &item[i], s->kids[i]->pos);
     if (!good) item[i] = value_poison;
   }
@@ -320,16 +325,16 @@ typedef struct Statement {
   bool in_function, in_loop;
 } Statement;
 static const Statement statements[AST_COUNT] = {
-    [AST_DIM] = {build_local_dims, true, false},  [AST_CONST] = {build_nothing, false, false},
-    [AST_INPUT] = {build_input, false, false},    [AST_PARAM] = {build_param, true, true},
-    [AST_STATE] = {build_state, true, true},      [AST_UPDATE] = {build_update, true, true},
-    [AST_BIND] = {build_bind, true, true},        [AST_METRIC] = {build_metric, false, false},
-    [AST_OUTPUT] = {build_output, false, false},  [AST_FN] = {build_nothing, false, false},
-    [AST_FOR] = {build_for, true, true},          [AST_SCAN] = {build_scan, true, true},
-    [AST_YIELD] = {build_yield, true, true},      [AST_RETURN] = {build_return, true, false},
-    [AST_IMPORT] = {build_nothing, false, false}, [AST_DATA] = {build_nothing, false, false},
-    [AST_TRAIN] = {build_nothing, false, false},  [AST_MESH] = {build_nothing, false, false},
-    [AST_LAYOUT] = {build_nothing, false, false},
+    [AST_DIM] = {build_local_dims, true, false}, [AST_CONST] = {build_nothing, false, false},
+    [AST_INPUT] = {build_input, false, false},   [AST_PARAM] = {build_param, true, true},
+    [AST_STATE] = {build_state, true, true},     [AST_UPDATE] = {build_update, true, true},
+    [AST_BIND] = {build_bind, true, true},       [AST_METRIC] = {build_metric, false, false},
+    [AST_OUTPUT] = {build_output, false, false}, [AST_FN] = {build_nothing, false, false},
+    [AST_FOR] = {build_for, true, true},         [AST_SCAN] = {build_scan, true, true},
+    [AST_IF] = {build_if, true, true},           [AST_YIELD] = {build_yield, true, true},
+    [AST_RETURN] = {build_return, true, false},  [AST_IMPORT] = {build_nothing, false, false},
+    [AST_DATA] = {build_nothing, false, false},  [AST_TRAIN] = {build_nothing, false, false},
+    [AST_MESH] = {build_nothing, false, false},  [AST_LAYOUT] = {build_nothing, false, false},
 };
 
 // Returns the error message if statement s is not allowed in the current frame or loop; NULL if it
@@ -341,6 +346,9 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
   if (s->kind == AST_RETURN && !b->frame->fn) return "return is only allowed in a function";
   if (b->frame->fn && !row->in_function)
     return "this statement is only allowed at the top level of a file, not in a function";
+  bool of_file = row->build == build_nothing || (s->kind == AST_DIM && !b->frame->fn);
+  if (b->frame->ifs && of_file)
+    return "this statement is only allowed at the top level of a file, not in an if";
   if (b->frame->round && !row->in_loop) return "this statement is not allowed in a loop";
   if (b->loop && s->kind == AST_UPDATE)
     return "a state is updated once a step, not in each step of a scan";
@@ -369,7 +377,9 @@ static void build_statement(Build *b, const Ast *s) {
     // A statement in the body of a function changes the origin. It is restored after the statement,
     // so that later nodes of the caller keep the origin of the value that the caller binds.
     Origin before = b->g->origin;
+    uint32_t outers = b->outers.n;
     row->build(b, s);
+    (void)outers_end(b, outers);
     b->g->origin = before;
     return;
   }
@@ -380,7 +390,11 @@ static void build_statement(Build *b, const Ast *s) {
 }
 
 void build_block(Build *b, const Ast *block) {
-  for (uint32_t i = 0; i < block->nkids; i++) build_statement(b, block->kids[i]);
+  for (uint32_t i = 0; i < block->nkids; i++) {
+    bool done = i && block->kids[i - 1]->kind == AST_IF && b->frame->returned;
+    if (done) return; // the branch of an `if` returned
+    build_statement(b, block->kids[i]);
+  }
 }
 
 // -- the file -----------------------------------------------------------------------------------

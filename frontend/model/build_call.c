@@ -176,9 +176,11 @@ static bool resolve_brackets(Build *b, Call *c) {
 // becomes one contraction.
 static bool eval_arguments(Build *b, Call *c) {
   bool outer = b->outer, good = true;
+  uint32_t from[MAX_FORMALS + 1], n = 0;
   if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
   for (int i = 0; c->row->formal[i].name; i++) {
     const Formal *f = &c->row->formal[i];
+    from[n++] = b->outers.n;
     c->arg[i] = value_number(f->value, f->value == floor(f->value));
     if (f->raw || !c->raw[i]) continue;
     c->arg[i] = build_expr(b, c->raw[i]);
@@ -186,6 +188,8 @@ static bool eval_arguments(Build *b, Call *c) {
     if (c->arg[i].kind == VALUE_NUMBER)
       good &= range_ok(b, c->raw[i]->pos, c->row->name, f->name, c->arg[i].number);
   }
+  from[n] = b->outers.n;
+  if (good && n) outers_settle(b, (int)n, from, c->arg);
   b->outer = outer;
   return good;
 }
@@ -206,6 +210,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses", ast->text);
     return value_poison;
   }
+  uint32_t mark = b->outers.n;
   bool good = resolve_brackets(b, &c);
   // these rules take any number of arguments and read them from the Ast
   bool counts = row->rule == builtin_values || row->rule == builtin_concat ||
@@ -213,7 +218,11 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
   if (!good || !eval_arguments(b, &c)) return value_poison;
   b->g->origin.pos = c.pos;
-  return results_seen(b, row->rule(b, &c), c.pos);
+  Value v = row->rule(b, &c);
+  // The result of an elementwise function, which has no brackets, has the dims of its operands, so
+  // the operation around the call decides about outer products in them.
+  if (row->bracket != BRACKET_NONE && !outers_end(b, mark)) return value_poison;
+  return results_seen(b, v, c.pos);
 }
 
 // -- functions of the model ---------------------------------------------------------------------
@@ -261,14 +270,14 @@ static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   return again;
 }
 
-// Returns the scope for the body of a call of f: a shared one, a new one, or the caller's if f
-// declares nothing and the call has no name. Returns NULL after an error.
-static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
+// Returns the scope for the body of a call of f: a shared one, a new one, or the caller's if the
+// call declares nothing (`scoped` is false) and has no name. Returns NULL after an error.
+static Scope *scope_of_call(Build *b, const Function *f, const Ast *call, bool scoped) {
   const AstArg *name = option(b, f, call, "name"), *share = option(b, f, call, "share");
   const char *base = f->name;
   if (share) return scope_share(b, f, share);
   if (name && !build_string(b, name->value, &base)) return NULL;
-  if (!name && !f->scoped && !f->has_dims) return b->frame->scope;
+  if (!name && !scoped && !f->has_dims) return b->frame->scope;
   return scope_open(b, intern(b->names, base), name != NULL, f, name ? name->pos : call->pos);
 }
 
@@ -413,6 +422,31 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
   return arguments_once(b, f, call);
 }
 
+// Returns true if e is the name of a function and of nothing else.
+static bool is_function_name(const Build *b, const Ast *e) {
+  return e->kind == AST_NAME && !binding_find(b, e->text) && !map_get(&b->consts, e->text) &&
+         (map_get(&b->functions, e->text) || builtin_find(e->text));
+}
+
+Value build_argument(Build *b, const Ast *e) {
+  bool truth;
+  if (is_function_name(b, e)) return (Value){.kind = VALUE_FUNCTION, .text = e->text};
+  Value v = build_whole(b, e);
+  if (value_is_truth(b, &v, &truth)) return (Value){.kind = VALUE_TRUTH, .number = truth};
+  return v;
+}
+
+// Returns true if a function that the frame was given declares a parameter or a state.
+static bool given_scoped(const Build *b, const Function *f, const Frame *frame) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++) {
+    const Binding *arg = map_get(&frame->values, f->ast->args[i].name);
+    if (!arg || arg->value.kind != VALUE_FUNCTION) continue;
+    const Function *given = map_get(&b->functions, arg->value.text);
+    if (given ? given->scoped : !strcmp(arg->value.text, "batch_norm")) return true;
+  }
+  return false;
+}
+
 // Evaluates the arguments in the caller's frame and binds them in `frame`. Defaults are evaluated
 // later, in the frame of the function (bind_defaults). Returns false after an error.
 static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *frame) {
@@ -426,8 +460,9 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
       return diag_note(b->d, f->ast->pos, "declared here");
     }
     if (!given) continue;
-    Value v = build_expr(b, given);
-    good = v.kind == VALUE_STRING || value_is_tensor(b, &v, given->pos);
+    Value v = build_argument(b, given);
+    bool known = v.kind == VALUE_STRING || v.kind == VALUE_TRUTH || v.kind == VALUE_FUNCTION;
+    good = known || value_is_tensor(b, &v, given->pos);
     binding_put(b, &frame->values, formal->name, v, given->pos);
   }
   return good;
@@ -437,7 +472,7 @@ static void bind_defaults(Build *b, const Function *f) {
   for (uint32_t i = 0; i < f->ast->nargs; i++) {
     const AstArg *formal = &f->ast->args[i];
     if (map_get(&b->frame->values, formal->name)) continue;
-    binding_put(b, &b->frame->values, formal->name, build_expr(b, formal->value), formal->pos);
+    binding_put(b, &b->frame->values, formal->name, build_argument(b, formal->value), formal->pos);
   }
 }
 
@@ -501,7 +536,7 @@ static Value leave(Build *b, const Function *f, const Frame *frame, Value v, con
 
 static Value run_body(Build *b, const Function *f, Pos pos) {
   const Ast *body = f->ast->kids[0];
-  if (body->kind != AST_BLOCK) return build_expr(b, body);
+  if (body->kind != AST_BLOCK) return build_whole(b, body);
   build_block(b, body);
   if (b->frame->returned) return b->frame->result;
   diag_error(b->d, DIAG_MISPLACED, f->ast->pos, "function %s returns nothing", f->name);
@@ -512,13 +547,13 @@ static Value run_body(Build *b, const Function *f, Pos pos) {
 static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *back, Pos pos) {
   Frame *caller = b->frame;
   Origin origin = b->g->origin;
-  bool outer = b->outer;
+  bool outer = b->outer, active = f->active;
   b->frame = frame;
   b->outer = false;
   f->active = true;
   bind_defaults(b, f);
   Value v = run_body(b, f, pos);
-  f->active = false;
+  f->active = active; // in an outer call it is active if it was given to a function
   b->frame = caller;
   b->outer = outer;
   b->g->origin = origin;
@@ -528,7 +563,9 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
 }
 
 static Value call_function(Build *b, Function *f, const Ast *call) {
-  if (f->active) return value_poison; // recursion, which functions_check has reported
+  // recursion, which functions_check has reported; that of functions that are given to functions
+  // ends at the limit of nested calls
+  if (f->active && f->recursive) return value_poison;
   if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame =
@@ -537,7 +574,8 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
   // The arguments are evaluated before the scope is opened: in dense(dense(x)) the inner call has
   // the scope dense, the outer one dense_1.
   bool good = bind_arguments(b, f, call, frame);
-  frame->base = frame->scope = scope_of_call(b, f, call);
+  bool scoped = f->scoped || given_scoped(b, f, frame);
+  frame->base = frame->scope = scope_of_call(b, f, call, scoped);
   if (!frame->scope || !bind_dims(b, f, call, frame, &back) || !good) return value_poison;
   frame->anonymous |= frame->scope == b->frame->scope;
   return call_inside(b, f, frame, &back, call->pos);
@@ -567,8 +605,10 @@ static Value unknown_function(Build *b, const Ast *call) {
 }
 
 Value build_call(Build *b, const Ast *call) {
-  Function *f = map_get(&b->functions, call->text);
+  const Binding *given = binding_find(b, call->text);
+  const char *name = given && given->value.kind == VALUE_FUNCTION ? given->value.text : call->text;
+  Function *f = map_get(&b->functions, name);
   if (f) return call_function(b, f, call);
-  const Builtin *row = builtin_find(call->text);
+  const Builtin *row = builtin_find(name);
   return row ? call_builtin(b, row, call) : unknown_function(b, call);
 }

@@ -1,5 +1,7 @@
 // Builds expressions: operators, the conversion of operands to a common type, and the check for
-// unintended outer products, such as x[a] * y[b], which has shape [a, b].
+// unintended outer products, such as x[a] * y[b], which has shape [a, b]. An outer product is noted
+// where it is built, and reported at the end of the expression unless another operand of the
+// expression has all of its dims: z[a, b] + x[a] * y[b] is allowed.
 //
 // Input: an Ast of an expression. Output: a Value; its nodes are added to the graph. This file
 // decides which operands an operation gets; ir/ defines what the operation computes.
@@ -106,6 +108,9 @@ bool value_is_tensor(Build *b, const Value *v, Pos pos) {
                v->n);
     diag_hint(b->d, "take them apart first: p, q = f(x)");
   }
+  if (v->kind == VALUE_FUNCTION)
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a tensor or a number, found the function '%s'",
+               v->text);
   return false;
 }
 
@@ -122,41 +127,89 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 
 // -- outer products -----------------------------------------------------------------------------
 
+static bool share_dim(const Dims *x, const Dims *y) {
+  for (int k = 0; k < y->n; k++)
+    if (dims_has(x, y->at[k])) return true;
+  return false;
+}
+
+static bool has_all(const Dims *x, const Dims *of) {
+  for (int k = 0; k < of->n; k++)
+    if (!dims_has(x, of->at[k])) return false;
+  return true;
+}
+
+// Adds the dims `more` to *all. Returns false if they are too many; build_emit reports that.
+static bool add_all(const Build *b, Dims *all, const Dims *more) {
+  for (int k = 0; k < more->n; k++)
+    if (!dims_add(b->g->dims, all, more->at[k])) return false;
+  return true;
+}
+
 // Finds the operands that shared dims connect with the first one. `seen` is the set of their dims:
 // an operand that shares a dim with `seen` adds its dims. `apart` lists the operands that are not
 // connected yet. The loop ends when `seen` does not grow.
-bool build_joined(Build *b, Pos pos, int n, const Value *v) {
-  if (b->outer) return true;
+void build_joined(Build *b, Pos pos, int n, const Value *v) {
   VEC(int) apart = {0};
-  Dims seen = {0};
+  Dims seen = {0}, all = {0};
   int first = -1;
+  if (b->outer) return;
   for (int i = 0; i < n; i++) {
     const Dims *s = build_dims(b, &v[i]);
-    bool joins = seen.n == 0;
-    for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
     if (s->n == 0) continue;
     if (first < 0) first = i;
-    if (!joins) vec_push(b->a, apart) = i;
-    for (int k = 0; k < s->n && joins; k++)
-      if (!dims_add(b->g->dims, &seen, s->at[k])) return true; // build_emit reports too many dims
+    if (!add_all(b, &all, s)) return;
+    if (seen.n && !share_dim(&seen, s))
+      vec_push(b->a, apart) = i;
+    else
+      (void)add_all(b, &seen, s);
   }
-  while (apart.n) {
-    uint32_t left = 0;
+  for (uint32_t left = 0; apart.n; left = 0) {
     for (uint32_t i = 0; i < apart.n; i++) {
       const Dims *s = build_dims(b, &v[apart.at[i]]);
-      bool joins = false;
-      for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
-      if (!joins) apart.at[left++] = apart.at[i];
-      for (int k = 0; k < s->n && joins; k++)
-        if (!dims_add(b->g->dims, &seen, s->at[k])) return true;
+      if (share_dim(&seen, s))
+        (void)add_all(b, &seen, s);
+      else
+        apart.at[left++] = apart.at[i];
     }
     if (left == apart.n) break;
     apart.n = left;
   }
-  if (!apart.n) return true;
-  return diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s",
-                    dims_listed(b, build_dims(b, &v[first])),
-                    dims_listed(b, build_dims(b, &v[apart.at[0]])));
+  if (!apart.n) return;
+  vec_push(b->a, b->outers) = (OuterProduct){.pos = pos,
+                                             .left = *build_dims(b, &v[first]),
+                                             .right = *build_dims(b, &v[apart.at[0]]),
+                                             .all = all};
+}
+
+void outers_settle(Build *b, int n, const uint32_t *from, const Value *v) {
+  uint32_t kept = from[0];
+  for (int i = 0; i < n; i++)
+    for (uint32_t k = from[i]; k < from[i + 1]; k++) {
+      OuterProduct o = b->outers.at[k];
+      bool allowed = false;
+      for (int j = 0; j < n && !allowed; j++)
+        allowed = j != i && has_all(build_dims(b, &v[j]), &o.all);
+      if (!allowed) b->outers.at[kept++] = o;
+    }
+  b->outers.n = kept;
+}
+
+bool outers_end(Build *b, uint32_t mark) {
+  bool good = b->outers.n <= mark;
+  for (uint32_t i = mark; i < b->outers.n; i++) {
+    const OuterProduct *o = &b->outers.at[i];
+    diag_error(b->d, DIAG_OUTER_PRODUCT, o->pos, "the operands share no dim: %s and %s",
+               dims_listed(b, &o->left), dims_listed(b, &o->right));
+  }
+  if (!good) b->outers.n = mark;
+  return good;
+}
+
+Value build_whole(Build *b, const Ast *e) {
+  uint32_t mark = b->outers.n;
+  Value v = build_expr(b, e);
+  return outers_end(b, mark) ? v : value_poison;
 }
 
 // -- one operation ------------------------------------------------------------------------------
@@ -217,10 +270,21 @@ static double modulo(double x, double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Computes `op` on the numbers v[0] and v[1] into *out. Returns false if `op` is not arithmetic.
+// Compares the numbers x and y into *out. Returns false if `op` is not a comparison.
+static bool compare(Op op, double x, double y, bool *out) {
+  *out = op == OP_EQ ? x == y : op == OP_NE ? x != y : op == OP_LT ? x < y : x <= y;
+  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE;
+}
+
+// Computes `op` on the numbers v[0] and v[1] into *out. Returns false if `op` is neither arithmetic
+// nor a comparison of numbers that do not depend on rows.
 static bool fold(Build *b, Op op, const Value *v, Value *out) {
   double x = v[0].number, y = v[1].number, z;
-  bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0);
+  bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0), truth;
+  if (!v[0].rows && !v[1].rows && compare(op, x, y, &truth)) {
+    *out = value_tensor(graph_const(b->g, TYPE_BOOL, truth));
+    return true;
+  }
   if (op == OP_ADD)
     z = x + y;
   else if (op == OP_SUB)
@@ -239,10 +303,30 @@ static bool fold(Build *b, Op op, const Value *v, Value *out) {
   return true;
 }
 
+// Computes `op` on two truth values, or on two strings or functions that are known at compile time.
+// Returns false if the operands are not of that kind.
+static bool fold_truth(Build *b, Op op, const Value *l, const Value *r, Value *out) {
+  bool x, y, truth;
+  bool texts = l->kind == r->kind && (l->kind == VALUE_STRING || l->kind == VALUE_FUNCTION);
+  if (texts && (op == OP_EQ || op == OP_NE)) {
+    truth = (strcmp(l->text, r->text) == 0) == (op == OP_EQ);
+  } else if (value_is_truth(b, l, &x) && value_is_truth(b, r, &y)) {
+    if (op == OP_AND || op == OP_OR)
+      truth = op == OP_AND ? x && y : x || y;
+    else if (!compare(op, x, y, &truth))
+      return false;
+  } else {
+    return false;
+  }
+  *out = value_tensor(graph_const(b->g, TYPE_BOOL, truth));
+  return true;
+}
+
 static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
   Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
   if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
   if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(b, o->op, v, &folded)) return folded;
+  if (fold_truth(b, o->op, &v[0], &v[1], &folded)) return folded;
   return o->op == OP_POW ? build_power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
 }
 
@@ -252,8 +336,10 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
 // outwards. spine[n-1] is the leftmost operator, spine[0] the root; `value` is the value of the
 // leftmost leaf. Neighbouring operators with equal chain numbers are checked together for outer
 // products.
-static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
+// b->outers has the outer products of `value` from number `mark` on.
+static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine, uint32_t mark) {
   Value *operand = arena_array(b->a, Value, n + 1);
+  uint32_t *from = arena_array(b->a, uint32_t, n + 2);
   for (uint32_t i = n; i > 0;) {
     const Operator *first = operator_of(spine[i - 1]);
     uint32_t end = i - 1; // the chain numbers of spine[end] to spine[i-1] are equal
@@ -262,12 +348,20 @@ static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spi
       end--;
     uint32_t count = 0;
     bool poison = value.kind == VALUE_POISON;
+    from[0] = mark;
     operand[count++] = value;
     for (uint32_t k = i; k-- > end;) {
+      from[count] = b->outers.n;
       operand[count++] = build_expr(b, spine[k]->kids[1]);
       poison |= operand[count - 1].kind == VALUE_POISON;
     }
-    if (poison || !build_joined(b, spine[end]->pos, (int)count, operand)) value = value_poison;
+    from[count] = b->outers.n;
+    if (poison) {
+      value = value_poison;
+    } else {
+      outers_settle(b, (int)count, from, operand);
+      build_joined(b, spine[end]->pos, (int)count, operand);
+    }
     for (uint32_t k = 1; k < count; k++) {
       const Ast *e = spine[i - k];
       value = binary(b, e->pos, operator_of(e), value, operand[k]);
@@ -281,6 +375,9 @@ static Value build_unary(Build *b, const Ast *e) {
   Value v = build_expr(b, e->kids[0]);
   if (v.kind == VALUE_POISON) return v;
   bool minus = e->text[0] == '-';
+  bool truth;
+  if (!minus && value_is_truth(b, &v, &truth))
+    return value_tensor(graph_const(b->g, TYPE_BOOL, !truth));
   if (minus && v.kind == VALUE_NUMBER) return number_of(b, OP_NEG, 1, &v, -v.number, v.integer);
   return build_pointwise(b, e->pos, minus ? OP_NEG : OP_NOT, minus ? ARITHMETIC : LOGICAL, 1, &v);
 }
@@ -305,9 +402,10 @@ Value build_expr(Build *b, const Ast *e) {
     return value_poison;
   }
   const Ast *leaf = e;
+  uint32_t mark = b->outers.n;
   for (; leaf->kind == AST_BINARY; leaf = leaf->kids[0]) vec_push(b->a, spine) = leaf;
   Value v = build_leaf(b, leaf);
-  if (spine.n) v = fold_spine(b, v, spine.n, spine.at);
+  if (spine.n) v = fold_spine(b, v, spine.n, spine.at, mark);
   b->depth--;
   return v;
 }
@@ -341,11 +439,68 @@ bool build_string(Build *b, const Ast *e, const char **out) {
   return diag_hint(b->d, "write it in quotes: \"...\"");
 }
 
+bool value_is_truth(const Build *b, const Value *v, bool *out) {
+  if (v->kind != VALUE_TENSOR) return false;
+  const Node *n = graph_node(b->g, v->node);
+  *out = n->attr.num[0] != 0;
+  return n->op == OP_CONST && n->type == TYPE_BOOL;
+}
+
+bool value_fills(const Build *b, const Value *v) {
+  return v->kind == VALUE_NUMBER ||
+         (v->kind == VALUE_TENSOR && graph_node(b->g, v->node)->op == OP_CONST);
+}
+
+static bool not_truth(Build *b, const Ast *e, const Value *v) {
+  bool known = v->kind != VALUE_TENSOR || graph_node(b->g, v->node)->type != TYPE_BOOL;
+  if (known) {
+    diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected true or false");
+    return diag_hint(b->d, "write true or false");
+  }
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "this bool is not known at compile time");
+  return diag_hint(b->d, "where(condition, a, b) chooses between values at run time");
+}
+
+// Compares the values of the operands of e, numbers or strings that are known at compile time.
+// Returns false after an error.
+static bool compare_known(Build *b, const Ast *e, bool *out) {
+  const Operator *o = operator_of(e);
+  Value l = build_whole(b, e->kids[0]), r = build_whole(b, e->kids[1]);
+  if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return false;
+  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER)
+    return compare(o->op, o->swapped ? r.number : l.number, o->swapped ? l.number : r.number, out);
+  Value v = value_poison;
+  if (fold_truth(b, o->op, &l, &r, &v)) return value_is_truth(b, &v, out);
+  v = binary(b, e->pos, o, l, r);
+  return v.kind != VALUE_POISON && not_truth(b, e, &v);
+}
+
+static bool truth_leaf(Build *b, const Ast *e, bool *out) {
+  if (e->kind == AST_UNARY && e->text[0] == 'n') {
+    if (!build_bool(b, e->kids[0], out)) return false;
+    *out = !*out;
+    return true;
+  }
+  if (e->kind == AST_BINARY && operator_of(e)->typing == COMPARING) return compare_known(b, e, out);
+  Value v = build_whole(b, e);
+  return value_is_truth(b, &v, out) || (v.kind != VALUE_POISON && not_truth(b, e, &v));
+}
+
+static bool is_logical(const Ast *e) {
+  return e->kind == AST_BINARY && operator_of(e)->typing == LOGICAL;
+}
+
+// All operands are evaluated, so that each error is reported whatever the others are.
 bool build_bool(Build *b, const Ast *e, bool *out) {
-  *out = e->kind == AST_NAME && !strcmp(e->text, "true");
-  if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
-  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected true or false");
-  return diag_hint(b->d, "write true or false");
+  VEC(const Ast *) spine = {0};
+  for (; is_logical(e); e = e->kids[0]) vec_push(b->a, spine) = e;
+  bool good = truth_leaf(b, e, out);
+  for (uint32_t i = spine.n; i-- > 0;) {
+    bool right = false;
+    good &= build_bool(b, spine.at[i]->kids[1], &right);
+    *out = operator_of(spine.at[i])->op == OP_AND ? *out && right : *out || right;
+  }
+  return good;
 }
 
 bool build_template(Build *b, const char *text, Pos pos, const char **out) {

@@ -25,7 +25,9 @@ typedef enum ValueKind {
   VALUE_NUMBER, // known at compile time; takes the type of the operand that it is combined with
   VALUE_STRING,
   VALUE_TENSOR,
-  VALUE_TUPLE, // several results of a call
+  VALUE_TUPLE,    // several results of a call
+  VALUE_TRUTH,    // a bool known at compile time; only the value of a binding (value_of_name)
+  VALUE_FUNCTION, // a function that is given to a function; `text` is its name
 } ValueKind;
 
 typedef struct Value Value;
@@ -33,10 +35,10 @@ struct Value {
   ValueKind kind;
   bool
       integer; // true for a number that is an integer literal, or is computed from integer literals
-  double number;
+  double number; // of VALUE_TRUTH: 1 for true, 0 for false
   // if the number depends on the rows of a batch: its index in Model.numbers plus 1; else 0
   uint32_t rows;
-  const char *text; // the characters of a string
+  const char *text; // the characters of a string; the name of a function
   NodeId node;
   uint32_t n;
   Value *item; // the n values of a tuple
@@ -54,10 +56,11 @@ static inline Value value_tensor(NodeId n) {
 typedef struct Function {
   const char *name;
   const Ast *ast;
-  bool scoped;   // declares a parameter or state, directly or in a function that it calls
-  bool has_dims; // declares dims of its own
-  bool active;   // a call of it is being built
-  bool followed; // functions_check has visited the functions that it calls
+  bool scoped;    // declares a parameter or state, directly or in a function that it calls
+  bool has_dims;  // declares dims of its own
+  bool active;    // a call of it is being built
+  bool followed;  // functions_check has visited the functions that it calls
+  bool recursive; // functions_check has reported calls that lead back to it, or from it to such
 } Function;
 
 typedef struct Scope {
@@ -65,6 +68,7 @@ typedef struct Scope {
   const Function *fn; // the function whose call opened it, or NULL
   NameMap next;       // name of a function or loop -> number of its next child scope (names.c)
   bool shared;        // uses the parameters of an earlier call
+  bool bare;          // a round of a loop that declares nothing: another scope may take its place
 } Scope;
 
 typedef struct Binding {
@@ -126,6 +130,7 @@ typedef struct Frame {
   NameMap values;  // name -> Binding
   NameMap dims;    // name -> DimId: dim formals and dims that the function or file declares
   Round *round;    // the innermost `for` or scan of this frame, or NULL
+  uint32_t ifs;    // number of `if` statements around the current statement
   bool returned;   // a return statement was built
   Value result;    // the returned value
 } Frame;
@@ -141,6 +146,14 @@ typedef struct RowSize {
   DimId d;
   uint32_t number; // index of its size in Model.numbers
 } RowSize;
+
+// Operands without a common dim, so that the result is an outer product. It is an error unless
+// another operand of the same expression has all dims of the result.
+typedef struct OuterProduct {
+  Pos pos;
+  Dims left, right; // the dims of two of the operands
+  Dims all;         // the dims of the result
+} OuterProduct;
 
 // A call of square_sum. A parameter that is declared after it must not match its pattern
 // (square_sums_check).
@@ -187,25 +200,26 @@ typedef struct Build {
   Diag *d;
   const ModelOptions *opt;
   Model *model;
-  Graph *g;            // the model's; for an initial value a separate, small graph
-  Frame *frame, *file; // the current frame, and that of the file
-  NameMap functions;   // name -> Function
-  NameMap consts;      // name -> Binding: numbers and strings, also visible in functions
-  NameMap decls;       // full name -> DeclId
-  NameMap fetched;     // full name -> index in g->name plus 1
-  NameMap scopes;      // path -> Scope
-  NameMap updated;     // full name of a state -> Binding of its update
-  NameMap data_dims;   // names of the batch dims of the data blocks
-  NameMap settings;    // path -> the last Setting of that path
-  NameMap draws;       // path of a scope -> number of random draws in it so far
-  const char *initial; // full name of the tensor whose initial value is computed, or NULL
-  const Loop *loop;    // innermost scan, also outside the current function; or NULL
-  bool outer;          // outer products are allowed here
-  int depth;           // nesting depth of expressions and calls
-  uint32_t composites; // number of composites (group_begin) so far
-  int fors;            // nesting depth of `for` loops, across calls
-  bool full;           // the graph has too many operations: further statements are not built
-  uint32_t unrolled;   // calls and rounds of loops so far
+  Graph *g;                 // the model's; for an initial value a separate, small graph
+  Frame *frame, *file;      // the current frame, and that of the file
+  NameMap functions;        // name -> Function
+  NameMap consts;           // name -> Binding: numbers and strings, also visible in functions
+  NameMap decls;            // full name -> DeclId
+  NameMap fetched;          // full name -> index in g->name plus 1
+  NameMap scopes;           // path -> Scope
+  NameMap updated;          // full name of a state -> Binding of its update
+  NameMap data_dims;        // names of the batch dims of the data blocks
+  NameMap settings;         // path -> the last Setting of that path
+  NameMap draws;            // path of a scope -> number of random draws in it so far
+  const char *initial;      // full name of the tensor whose initial value is computed, or NULL
+  const Loop *loop;         // innermost scan, also outside the current function; or NULL
+  bool outer;               // outer products are allowed here
+  VEC(OuterProduct) outers; // those of the expression that is being built (build_whole)
+  int depth;                // nesting depth of expressions and calls
+  uint32_t composites;      // number of composites (group_begin) so far
+  int fors;                 // nesting depth of `for` loops, across calls
+  bool full;                // the graph has too many operations: further statements are not built
+  uint32_t unrolled;        // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
   VEC(Zero) zero;  // in ascending order of decl
   int looks;       // number of walks over the graph by warn_param_alone, which limits them
@@ -294,9 +308,20 @@ Value build_expr(Build *b, const Ast *e);
 // Returns the value of `op` on the n <= 3 operands v, converted to a common type by `typing`;
 // poison after an error at pos.
 Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v);
-// Returns true if shared dims connect all operands that have dims, or if outer products are allowed
-// here. Otherwise reports an error at pos. Example: [a, b] connects [a] and [b].
-MUST_USE bool build_joined(Build *b, Pos pos, int n, const Value *v);
+// Returns the value of e, an expression that is not an operand of another one. Poison after an
+// error, such as an outer product in it that nothing allows.
+Value build_whole(Build *b, const Ast *e);
+// Checks that shared dims connect all operands that have dims. Example: [a, b] connects [a] and
+// [b]. If they do not, and outer products are not allowed here, adds the operation at pos to
+// b->outers.
+void build_joined(Build *b, Pos pos, int n, const Value *v);
+// Takes those outer products off b->outers that another operand allows. Those of operand i are
+// b->outers.at[from[i]] up to from[i + 1]; operand j != i allows one if it has all of its dims.
+// from[0..n] are ascending, and from[n] is b->outers.n.
+void outers_settle(Build *b, int n, const uint32_t *from, const Value *v);
+// Reports the outer products from number `mark` on and takes them off b->outers. Returns true if
+// there are none.
+bool outers_end(Build *b, uint32_t mark);
 // Adds a node with origin `pos`; 0 after an error.
 NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr);
 // build_join chooses the type of an operation. build_node gives an operand that type, build_natural
@@ -317,6 +342,10 @@ MUST_USE bool build_number(Build *b, const Ast *e, double *out);
 MUST_USE bool build_integer(Build *b, const Ast *e, int64_t *out);
 MUST_USE bool build_string(Build *b, const Ast *e, const char **out);
 MUST_USE bool build_bool(Build *b, const Ast *e, bool *out);
+// Returns true if v is a scalar bool that is known at compile time, and sets *out to it.
+bool value_is_truth(const Build *b, const Value *v, bool *out);
+// Returns true if v is a number or a constant, which a stated left side broadcasts over its dims.
+bool value_fills(const Build *b, const Value *v);
 // Replaces names in braces, such as "{layer}", in a text by their values. Returns false after an
 // error.
 MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **out);
@@ -402,6 +431,9 @@ struct Call {
 
 // Returns the value of a call of a built-in or of a function of the model; poison after an error.
 Value build_call(Build *b, const Ast *call);
+// Returns the value of e as an argument of a function: the name of a function is a value, too. A
+// bool that is known at compile time stays known in the function.
+Value build_argument(Build *b, const Ast *e);
 extern const Builtin builtins[];               // builtin_table.c; the last row has no name
 const Builtin *builtin_find(const char *name); // NULL: none
 // Assigns the arguments of a call to formals, by position and by name. out[i] is the expression for
@@ -429,6 +461,9 @@ void functions_scan(Build *b);
 // Reports functions with two formals of one name and functions that call themselves, whether or not
 // the model calls them.
 void functions_check(Build *b, const Ast *file);
+// Returns true if the statements of block declare a parameter or a state, directly or in a function
+// that they call.
+bool block_declares(Build *b, const Ast *block);
 
 // -- build.c ------------------------------------------------------------------------------------
 // Adds `times` to the number of calls and rounds of loops that the model unrolls to. Returns false
@@ -443,10 +478,21 @@ Value build_outer(Build *b, const Ast *e, bool stated);
 MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const DimList *stated,
                             const Value *v);
 
+// -- build_for.c --------------------------------------------------------------------------------
+// Each builds the statement of its name: a `for`, whose rounds are unrolled, and an `if`, of which
+// one branch is built.
+void build_for(Build *b, const Ast *s);
+void build_if(Build *b, const Ast *s);
+
 // -- build_loop.c -------------------------------------------------------------------------------
 enum { MAX_CARRIES = 100 };
+// Reads the options of loop s: the name of its scope into *base, and `checkpoint` into *again. If
+// base is NULL (for a scan, which has no scope), the option `name` is an error. Returns false after
+// an error.
+MUST_USE bool loop_options(Build *b, const Ast *s, const char **base, bool *again);
+// Ends a body: gives the names that it hides their previous bindings back.
+void round_end(Build *b, const Round *r);
 // Each builds the statement of its name.
-void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);
 // Records in the open loops that `name` is about to be bound. `before` is its present binding, or
@@ -482,6 +528,8 @@ NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims);
 // Reads the initial value of a PARAM or STATE statement with declaration d. Returns false after an
 // error.
 MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out);
+// Reads `start`, the initial value that declaration d has after `=`. Returns false after an error.
+MUST_USE bool init_start(Build *b, const Ast *start, const Decl *d, Init *out);
 
 // -- blocks.c -----------------------------------------------------------------------------------
 // data_build reads the data blocks of the file, mesh_build its mesh line and layout_build its

@@ -1,15 +1,13 @@
-// Builds loops. A `for` is unrolled; a `scan` becomes a region of the graph; a `yield` collects one
-// value of each round or step along a dim.
+// Builds scans, each of which becomes a region of the graph, and what they share with `for` loops
+// (build_for.c): options, and `yield`, which collects one value of each round or step along a dim.
 //
-// Input: AST_FOR, AST_SCAN and AST_YIELD statements. Output: nodes, and bindings of the names that
-// the loop carries or collects.
+// Input: AST_SCAN and AST_YIELD statements. Output: nodes, and bindings of the names that the loop
+// carries or collects.
 //
 //   scan t (h[b, k] = 0) { h = f(h, x); yield h as hs }
 //     makes a region over t. In the body h begins as carry(0), and x is at(x), its slice at the
 //     current t. The value of h at the end of the body is its next value.
 //     After the scan h is final(scan, carry) and hs is collect(scan, next).
-//   for i in 0..3 { x = g(x); yield x as xs[n] }
-//     x = g(g(g(x))), xs = where(index[n] == 0, x of round 0, where(index[n] == 1, ...))
 #include <string.h>
 
 #include "frontend/model/warnings.h"
@@ -26,17 +24,14 @@ void round_note(Build *b, const char *name, Binding *before) {
   }
 }
 
-static void round_end(Build *b, const Round *r) {
+void round_end(Build *b, const Round *r) {
   for (uint32_t i = 0; i < r->hidden.n; i++)
     map_put(b->a, &b->frame->values, r->hidden.at[i].name, r->hidden.at[i].before);
 }
 
 // -- options ------------------------------------------------------------------------------------
 
-// Reads the options of loop s: the name of its scope into *base, and `checkpoint` into *again. If
-// base is NULL (for a scan, which has no scope), the option `name` is an error. Returns false after
-// an error.
-static bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
+bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
   *again = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
     const AstArg *arg = &s->args[i];
@@ -91,7 +86,7 @@ void build_yield(Build *b, const Ast *s) {
     binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
     return;
   }
-  Value v = build_expr(b, s->kids[0]);
+  Value v = build_whole(b, s->kids[0]);
   Yield *y = yield_named(r, s->text);
   if (y && y->value.n > r->number) {
     diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "'%s' is collected twice", s->text);
@@ -106,136 +101,6 @@ void build_yield(Build *b, const Ast *s) {
   }
   if (v.kind != VALUE_POISON && y->dim && !yield_fits(b, s, &v, y->dim)) v = value_poison;
   vec_push(b->a, y->value) = y->dim ? v : value_poison;
-}
-
-// -- for ----------------------------------------------------------------------------------------
-
-// Builds one round of `for` s in the scope "base.i", with the loop name bound to i. Names first
-// bound in the round are removed after it. Returns false after an error.
-static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Round *round) {
-  Frame *f = b->frame;
-  int errors = diag_errors(b->d);
-  Scope *outer = f->scope;
-  if (!f->anonymous) {
-    f->scope =
-        scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
-    if (!f->scope) {
-      f->scope = outer;
-      return false;
-    }
-  }
-  Binding *hidden = binding_find(b, s->text);
-  binding_put(b, &f->values, s->text, value_number((double)i, true), s->pos);
-  f->round = round;
-  build_block(b, s->kids[1]);
-  f->round = round->outer;
-  f->scope = outer;
-  round_end(b, round);
-  round->hidden.n = 0;
-  round->number++;
-  map_put(b->a, &f->values, s->text, hidden);
-  return diag_errors(b->d) == errors;
-}
-
-// Marks the current values of the names that `block` binds as checkpoints. The next round begins
-// with these values, and the backward pass rematerialises the round from them.
-static void keep_carried(Build *b, const Ast *block) {
-  for (uint32_t i = 0; i < block->nkids; i++) {
-    const Ast *s = block->kids[i];
-    // the depth of this recursion is the nesting of loops in the model
-    if (s->kind == AST_FOR) keep_carried(b, s->kids[1]);
-    for (uint32_t k = 0; s->kind == AST_BIND && k + 1 < s->nkids; k++) {
-      Binding *bound = binding_find(b, s->kids[k]->text);
-      if (!bound || bound->value.kind != VALUE_TENSOR) continue;
-      const Node *n = graph_node(b->g, bound->value.node);
-      if (op_row((Op)n->op)->cls == SOURCE || n->op == OP_CHECKPOINT) continue;
-      b->g->origin = n->origin;
-      bound->value.node = graph_unary(b->g, OP_CHECKPOINT, bound->value.node);
-    }
-  }
-}
-
-// Returns the values that a yield in a `for` collected, one for each round, as one tensor with the
-// dim y->dim. The tensor is made by nested where() on the index of that dim, or by a broadcast if
-// there was only one round.
-static Value stacked(Build *b, const Yield *y) {
-  uint32_t last = y->value.n - 1;
-  Value v = y->value.at[last];
-  NodeId index = graph_index(b->g, y->dim);
-  for (uint32_t i = last; i-- > 0;) {
-    NodeId here = graph_binary(b->g, OP_EQ, index, graph_const(b->g, TYPE_I32, (double)i));
-    v = build_pointwise(b, y->pos, OP_WHERE, CHOOSING, 3,
-                        (Value[]){value_tensor(here), y->value.at[i], v});
-  }
-  if (last || v.kind == VALUE_POISON) return v;
-  NodeId one = build_natural(b, v);
-  return value_tensor(
-      build_emit(b, y->pos, OP_BROADCAST, 1, &one, &(Attr){.ndims = 1, .dims = &y->dim}));
-}
-
-static void bind_stacked(Build *b, const Yield *y) {
-  Value v = value_poison;
-  bool good = y->dim != 0;
-  for (uint32_t i = 0; i < y->value.n; i++) good &= y->value.at[i].kind != VALUE_POISON;
-  int64_t size = y->dim ? dim_get(b->g->dims, y->dim)->size : 0;
-  if (good && size != y->value.n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, y->pos,
-               "%u round%s %s collected over '%s', which has size %lld", y->value.n,
-               plural(y->value.n), y->value.n == 1 ? "is" : "are",
-               dim_get(b->g->dims, y->dim)->name, (long long)size);
-    good = false;
-  }
-  b->g->origin.value = y->name;
-  b->g->origin.pos = y->pos;
-  if (good) v = stacked(b, y);
-  binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
-}
-
-// Returns how many of the n rounds of `for` s to build. With l = opt->shorten, an outermost loop of
-// more than l->rounds + 1 rounds gets l->rounds of them, or one more if it is l->longer. Such a
-// loop is recorded in l->loop.
-static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
-  ShortLoops *l = b->opt->shorten;
-  if (!l || b->fors > 0 || n <= l->rounds + 1) return n;
-  for (uint32_t i = 0; i < l->loop.n; i++) {
-    if (l->loop.at[i].loop != s) continue;
-    l->mixed |= l->loop.at[i].rounds != n;
-    return l->rounds + (s == l->longer);
-  }
-  vec_push(b->a, l->loop) = (ShortLoop){s, n};
-  return l->rounds + (s == l->longer);
-}
-
-void build_for(Build *b, const Ast *s) {
-  int64_t lo, hi;
-  const char *base = s->text;
-  const Ast *range = s->kids[0];
-  bool again;
-  if (range->kind != AST_RANGE) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "a loop runs over a range: for i in 0..12");
-    return;
-  }
-  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) ||
-      !loop_options(b, s, &base, &again))
-    return;
-  if (hi < lo) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards",
-               (long long)lo, (long long)hi);
-    return;
-  }
-  Yields yields = {0};
-  Round round = {.outer = b->frame->round, .yields = &yields};
-  hi = lo + rounds_built(b, s, hi - lo);
-  bool good = true;
-  b->fors++;
-  for (int64_t i = lo; i < hi && good; i++) {
-    if (again) keep_carried(b, s->kids[1]);
-    good = build_unroll(b, 1, s->pos) && build_round(b, s, base, i, &round);
-  }
-  b->fors--;
-  if (!good) return;
-  if (again) keep_carried(b, s->kids[1]);
-  for (uint32_t i = 0; i < yields.n; i++) bind_stacked(b, &yields.at[i]);
 }
 
 // -- what the body of a scan sees ---------------------------------------------------------------
@@ -323,12 +188,12 @@ static NodeId typed_start(Build *b, Carry *c, Value v) {
   return weak ? weak_start(b, c, v) : v.node;
 }
 
-// Builds the start of a carry as a tensor over the dims that the carry states. A number is
+// Builds the start of a carry as a tensor over the dims that the carry states. A constant is
 // broadcast over them. Returns poison after an error.
 static Value start_of(Build *b, Carry *c) {
   Dims stated, all = {0};
   Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
-  bool number = v.kind == VALUE_NUMBER;
+  bool number = value_fills(b, &v);
   if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
   if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
   if (!number && c->target->has_brackets &&
@@ -501,14 +366,21 @@ static DimId scan_dim(Build *b, const Ast *s) {
   return t;
 }
 
+static void yields_poison(Build *b, const Ast *block) {
+  for (uint32_t i = 0; i < block->nkids; i++) {
+    const Ast *s = block->kids[i];
+    if (s->kind == AST_YIELD) binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
+    // the depth of this recursion is the nesting of `if` in the model
+    for (uint32_t k = 1; s->kind == AST_IF && k < s->nkids; k++) yields_poison(b, s->kids[k]);
+  }
+}
+
 // Binds to poison all names that scan s would define. Called after an error in the head of s, so
 // that uses of the names give no further errors.
 static void scan_poison(Build *b, const Ast *s) {
   for (uint32_t i = 1; i < s->nkids; i++)
     binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
-  for (uint32_t i = 0; i < s->kids[0]->nkids; i++)
-    if (s->kids[0]->kids[i]->kind == AST_YIELD)
-      binding_set(b, s->kids[0]->kids[i]->text, value_poison, s->pos, NAME_VALUE, NULL);
+  yields_poison(b, s->kids[0]);
 }
 
 void build_scan(Build *b, const Ast *s) {

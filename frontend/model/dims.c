@@ -239,6 +239,16 @@ static void declare_in_file(Build *b, const Ast *define, bool computed) {
           set ? (Pos){0} : define->pos);
 }
 
+// Returns the value of a const: a number, a string or a truth value; poison after an error.
+static Value const_value(Build *b, const Ast *e) {
+  bool truth;
+  Value v = build_whole(b, e);
+  if (value_is_truth(b, &v, &truth)) return (Value){.kind = VALUE_TRUTH, .number = truth};
+  if (v.kind == VALUE_NUMBER || v.kind == VALUE_STRING || v.kind == VALUE_POISON) return v;
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a const is a number, a string, true or false");
+  return value_poison;
+}
+
 static void declare_const(Build *b, const Ast *define) {
   Binding *old = map_get(&b->consts, define->text);
   if (old) {
@@ -250,11 +260,7 @@ static void declare_const(Build *b, const Ast *define) {
   Setting *set = setting_find(b, define->text);
   if (set) set->used = true;
   const Ast *e = set ? set->value : define->kids[0];
-  Value v = build_expr(b, e);
-  if (v.kind == VALUE_TENSOR || v.kind == VALUE_TUPLE) {
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a const is a number or a string");
-    v = value_poison;
-  }
+  Value v = const_value(b, e);
   binding_put(b, &b->consts, define->text, v, define->pos);
 }
 

@@ -21,15 +21,15 @@ static void push_all(Build *b, AstList *todo, const Ast *e) {
 
 // -- scopes -------------------------------------------------------------------------------------
 
-// Returns true if f declares a parameter or a state, or calls a function that is already marked
-// `scoped`. Sets f->has_dims if f declares dims.
-static bool declares(Build *b, Function *f) {
+// Returns true if the statements below `root` declare a parameter or a state, or call a function
+// that is already marked `scoped`. Sets *has_dims to true if they declare dims.
+static bool declares(Build *b, const Ast *root, bool *has_dims) {
   AstList todo = {0};
-  push_all(b, &todo, f->ast);
+  push_all(b, &todo, root);
   while (todo.n) {
     const Ast *e = todo.at[--todo.n];
     if (e->kind == AST_PARAM || e->kind == AST_STATE) return true;
-    if (e->kind == AST_DIM) f->has_dims = true;
+    if (e->kind == AST_DIM) *has_dims = true;
     const Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
     if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm")))
       return true;
@@ -38,12 +38,17 @@ static bool declares(Build *b, Function *f) {
   return false;
 }
 
-// Returns declares(b, f), with the memory of the walk in an arena that is freed afterwards.
-static bool body_declares(Build *b, Function *f) {
+// Returns declares(b, root, has_dims), without the memory of the walk.
+static bool body_declares(Build *b, const Ast *root, bool *has_dims) {
   ArenaMark mark = arena_mark(b->a);
-  bool scoped = declares(b, f);
+  bool scoped = declares(b, root, has_dims);
   arena_reset(b->a, mark);
   return scoped;
+}
+
+bool block_declares(Build *b, const Ast *block) {
+  bool has_dims;
+  return body_declares(b, block, &has_dims);
 }
 
 void functions_scan(Build *b) {
@@ -51,7 +56,7 @@ void functions_scan(Build *b) {
     changed = false;
     for (uint32_t i = 0; i < b->functions.cap; i++) {
       Function *f = b->functions.value[i];
-      if (!f || f->scoped || !body_declares(b, f)) continue;
+      if (!f || f->scoped || !body_declares(b, f->ast, &f->has_dims)) continue;
       f->scoped = changed = true;
     }
   }
@@ -114,6 +119,7 @@ static void check_recursion(Build *b, Function *f) {
       v->f->followed = true;
       open.n--;
     } else if (callee->active) {
+      for (uint32_t i = 0; i < open.n; i++) open.at[i].f->recursive = true;
       diag_error(b->d, DIAG_RECURSION, call->pos, "function %s calls itself", callee->name);
       diag_note(b->d, callee->ast->pos, "declared here");
     } else if (!callee->followed) {

@@ -185,7 +185,10 @@ bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out) {
   const Ast *start = statement->nkids > 1 ? statement->kids[1] : NULL;
   *out = (Init){.kind = INIT_CONSTANT};
   if (!start) return true;
-  if (statement->integer) return draw_build(b, start, d, out);
+  return statement->integer ? draw_build(b, start, d, out) : init_start(b, start, d, out);
+}
+
+bool init_start(Build *b, const Ast *start, const Decl *d, Init *out) {
   if (start->kind == AST_CALL && !strcmp(start->text, "file")) return file_build(b, start, out);
   return expression_build(b, start, d, out);
 }

@@ -91,7 +91,8 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   Scope *parent = b->frame->scope;
   const char *path = name_join(b, parent->path, base);
   if (exact) {
-    if (!parent->shared && map_get(&b->scopes, path)) {
+    const Scope *old = map_get(&b->scopes, path);
+    if (!parent->shared && old && !old->bare) {
       diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is already a scope '%s'", path);
       return NULL;
     }
@@ -165,6 +166,8 @@ Value value_of_name(Build *b, const char *name, Pos pos) {
     diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "'%s' is not known at compile time", name);
     return value_poison;
   }
+  if (bound && bound->value.kind == VALUE_TRUTH)
+    return value_tensor(graph_const(b->g, TYPE_BOOL, bound->value.number));
   if (bound) return loop_view(b, bound->value, pos);
   Value v = special_name(b, name, pos);
   if (v.kind == VALUE_POISON && b->g == b->model->graph && strchr(name, '.'))

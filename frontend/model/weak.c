@@ -177,7 +177,7 @@ static void floats_declared(const Ast *e, bool *f64, bool *other) {
   bool known = tensor && (!type || dtype_parse(type->text, &t));
   if (known && dtype_is_float(t)) *(t == TYPE_F64 ? f64 : other) = true;
   bool holds = e->kind == AST_FILE || e->kind == AST_BLOCK || e->kind == AST_FN ||
-               e->kind == AST_FOR || e->kind == AST_SCAN;
+               e->kind == AST_FOR || e->kind == AST_IF || e->kind == AST_SCAN;
   for (uint32_t i = 0; holds && i < e->nkids; i++)
     if (e->kids[i]) floats_declared(e->kids[i], f64, other);
 }

@@ -90,13 +90,23 @@ Ast *parse_fn(Parser *p, const Token *keyword) {
   return ast_add(p, t, body) ? ast_end(p, t) : NULL;
 }
 
-static Ast *parse_range(Parser *p) {
+// Returns a LIST of the one item `only`, which is in parentheses: `for n in (64)`.
+static Ast *list_of_one(Parser *p, Ast *only) {
+  Ast *list = ast_new(p, AST_LIST, only->pos);
+  list->has_parens = true;
+  ast_add_arg(p, list, (AstArg){.value = only, .pos = only->pos});
+  return ast_end(p, list);
+}
+
+// Parses what a `for` runs over: a range, or a list in parentheses.
+static Ast *parse_rounds(Parser *p) {
   p->for_head = true;
-  Ast *range = parse_expr(p);
+  Ast *over = parse_expr(p);
   p->for_head = false;
-  if (!range || range->kind == AST_RANGE) return range;
-  diag_error(p->d, DIAG_SYNTAX, range->pos, "a for loop runs over a range");
-  diag_hint(p->d, "write for i in 0..12 { ... }");
+  if (!over || over->kind == AST_RANGE || over->kind == AST_LIST) return over;
+  if (over->has_parens && over->kind != AST_CALL) return list_of_one(p, over);
+  diag_error(p->d, DIAG_SYNTAX, over->pos, "a for loop runs over a range or a list");
+  diag_hint(p->d, "write for i in 0..12 { ... } or for n in (64, 128) { ... }");
   return NULL;
 }
 
@@ -105,9 +115,32 @@ Ast *parse_for(Parser *p, const Token *keyword) {
   const Token *name = parser_new_name(p, "the name of the loop");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_FOR, name);
-  bool head = parse_word(p, "in", NULL) && ast_add(p, t, parse_range(p)) &&
+  while (parser_accept(p, TOKEN_COMMA)) {
+    if (!(name = parser_new_name(p, "another name of the loop"))) return NULL;
+    ast_add_dim(p, t, name, false);
+  }
+  bool head = parse_word(p, "in", NULL) && ast_add(p, t, parse_rounds(p)) &&
               parse_list(p, t, parse_option_item, false);
   return head && ast_add(p, t, parse_block(p)) ? ast_end(p, t) : NULL;
+}
+
+// Parses what follows `else`: a block or another `if`.
+static Ast *parse_else(Parser *p) {
+  if (parser_at_end(p) || !parser_at_word(p, "if")) return parse_block(p);
+  if (!parser_enter(p)) return NULL;
+  Ast *t = parse_if(p, parser_take(p));
+  parser_leave(p);
+  return t;
+}
+
+Ast *parse_if(Parser *p, const Token *keyword) {
+  Ast *t = ast_new(p, AST_IF, token_pos(p, keyword));
+  if (!ast_add(p, t, parse_expr(p)) || !ast_add(p, t, parse_block(p))) return NULL;
+  if (!parser_at_end(p) && parser_at_word(p, "else")) {
+    parser_take(p);
+    if (!ast_add(p, t, parse_else(p))) return NULL;
+  }
+  return ast_end(p, t);
 }
 
 // Parses one item between the parentheses of a scan: a carry `h[b, k] = START`, or the option

@@ -44,21 +44,32 @@ static const Rule grammar[] = {
     {"type", "f32|i32|f64|bf16|f16|u8|bool"},
     {"dim", "a|b|c|d|e|t|s|k|o"},
     {"lines", "<line>|<line><line>|<line><line><line>|<line><lines>|<line><line><lines>"},
-    {"line", "<left> = <expr>\n|<left> = <expr>\n|<left> = <expr>\n|<name>[<dimlist>] = "
-             "<expr>\n|update m = <expr>\n|metric q = <expr>\n|output r = "
-             "<expr>\n|<function>|<loop>|<scan>|param g[<dimlist>] ~ <draw>\n|state h[<dim>] = "
-             "<number>\n|dim l = <int>\n|yield <name> as ys\n|<left> = <expr>; <name> = "
-             "<expr>\n|<name>, <name> = <expr>\n|const g = <number>, l = \"w\"\n"},
+    {"line",
+     "<left> = <expr>\n|<left> = <expr>\n|<left> = <expr>\n|<name>[<dimlist>] = "
+     "<expr>\n|update m = <expr>\n|metric q = <expr>\n|output r = "
+     "<expr>\n|<function>|<loop>|<branch>|<scan>|param g[<dimlist>] ~ <draw>\n|state h[<dim>] = "
+     "<number>\n|dim l = <int>\n|yield <name> as ys\n|<left> = <expr>; <name> = "
+     "<expr>\n|<name>, <name> = <expr>\n|const g = <number>, l = \"w\"\n|const g = <truth>\n"},
     {"left", "<name>"},
     {"name", "x|y|p|q|r|f|h|w|v|g"},
     {"dimlist", "<dim>|<dim>, <dim>|<dim>, <dim>, <dim>|all but <dim>"},
     {"function",
      "fn f(x) = <expr>\n|fn f[i, o](x, j = <number>) {\n  param kernel[i, o] ~ glorot(i, o)\n  "
-     "<line>  return <expr>\n}\n|fn h(x, y) {\n  <lines>  return <expr>, <expr>\n}\n"},
+     "<line>  return <expr>\n}\n|fn h(x, y) {\n  <lines>  return <expr>, <expr>\n}\n|fn "
+     "f(x, g = relu, on = true) {\n  if on { return g(<expr>) }\n  <line>  return <expr>\n}\n"},
     {"loop", "for i in 0..3 {\n  param w[b, c] ~ <draw>\n  <lines>}\n|for i in 0..k - 1 "
              "(checkpoint = true, name = \"a\") {\n  <lines>  yield <name> as ps[k]\n}\n|for i in "
              "0..3 {\n  <lines>}\n|for i in <int>..<int> (name = \"deep\") {\n  <lines>}\n|for i "
              "in 0..3 (checkpoint = true) {\n  p = <expr>\n  yield p as ps[b]\n}\n"},
+    {"branch",
+     "if <truth> {\n  <lines>}\n|if <truth> {\n  <line>} else {\n  <line>}\n|if <truth> "
+     "{ p = <expr> } else if <truth> { p = <expr> } else { q = <expr> }\n|for n in (64, "
+     "2, <number>) {\n  <line>}\n|for n, l in ((b, 1), (c, <int>)) {\n  p = "
+     "sum[n](<expr>)\n  <lines>}\n|for f in (relu, tanh, <dim>) {\n  p = f(<expr>)\n}\n|for "
+     "i in (true, \"w\", <expr>) (name = \"deep\") {\n  if i == \"w\" { <name> = <expr> "
+     "}\n}\n"},
+    {"truth", "true|<number> < <int>|size(<dim>) == <int> and <truth>|not <truth>|\"a\" == "
+              "\"b\"|<expr>|g"},
     {"scan", "scan t (p = z, checkpoint = true) {\n  p = tanh(p + dropout(<expr>))\n  yield p as "
              "ps\n  yield z * p as qs\n}\n|scan <dim> (p[<dimlist>] = <expr>, q = p, checkpoint = "
              "false) {\n  <scan>  <lines>}\n|scan t (p[a] = 0) {\n  p = p + <expr>\n  yield p as "
@@ -75,7 +86,8 @@ static const Rule grammar[] = {
     {"call",
      "<unary>(<expr>)|<unary>(<expr>)|maximum(<expr>, <expr>)|where(<expr>, <expr>, "
      "<expr>)|clip(<expr>, <number>, <number>)|cast(<expr>, <type>)|f(<expr>)|f[b, "
-     "c](<expr>)|h(<expr>, <expr>)|f[<dim>, <dim>](<expr>, name = \"in\")|gradient(<expr>, "
+     "c](<expr>)|h(<expr>, <expr>)|f(<expr>, tanh)|f(<expr>, f, "
+     "false)|f[<dim>, <dim>](<expr>, name = \"in\")|gradient(<expr>, "
      "<value>)|dropout(<expr>, rate = 0.5)|random_normal[<dimlist>](std = "
      "1)|random_uniform[<dimlist>](0, "
      "1)|bernoulli[<dimlist>](0.5)|square_sum(\"*\")|leaky_relu(<expr>, slope = "
@@ -91,7 +103,8 @@ static const Rule grammar[] = {
      "all[<dim>](<expr>)|variance(<expr>)|batch_norm[<dimlist>](<expr>, momentum = 0.5, eps = "
      "1e-3, name = \"n\")|layer_norm[<dim>](<expr>, eps = "
      "<number>)|any[<dim>](<expr>)|softmax[<dim>](<expr>)|log_softmax[<dim>](<expr>)|layer_norm[<"
-     "dimlist>](<expr>)|batch_norm[<dim>](<expr>)|rms_norm[<dim>](<expr>)|cross_entropy[<dim>](<"
+     "dimlist>](<expr>)|batch_norm[<dim>](<expr>)|batch_norm[<dim>](<expr>, mean = <number>, "
+     "variance = file(\"u.npy\"))|rms_norm[<dim>](<expr>)|cross_entropy[<dim>](<"
      "expr>, <expr>)|cross_entropy[<dim>](<expr>, n, label_smoothing = 0.1, z_loss = 1e-4, ignore "
      "= -1)|sigmoid_cross_entropy(<expr>, <expr>)|l2_normalize[<dim>](<expr>)"},
     {"shape",
