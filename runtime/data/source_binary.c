@@ -2,8 +2,10 @@
 #include "runtime/data/source_internal.h"
 
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements ---------------------
 
@@ -70,9 +72,26 @@ bool idx_place(const Datafile *f, ArrayPlace *p, char *why) {
   return ok;
 }
 
+// If there is no file s->path, replaces the path by another usual name of the same file that does
+// exist. MNIST is found compressed or not, as train-images-idx3-ubyte and train-images.idx3-ubyte.
+static void usual_name(RowSource *s) {
+  size_t n = strlen(s->path), stem = is_gzip(s->path) ? n - 3 : n, folder = n;
+  while (folder > 0 && s->path[folder - 1] != '/') folder--;
+  for (int form = 0; form < 4 && access(s->path, F_OK) != 0; form++) {
+    char *name = mem_alloc(stem + 4), *type;
+    snprintf(name, stem + 4, "%.*s%s", (int)stem, s->path, form & 1 ? ".gz" : "");
+    if (form & 2 && (type = strstr(name + folder, "idx")) && type > name + folder)
+      type[-1] = type[-1] == '-' ? '.' : '-';
+    bool found = access(name, F_OK) == 0;
+    free(found ? s->path : name);
+    if (found) s->path = name;
+  }
+}
+
 bool source_idx(RowSource *s, Diag *d) {
   char why[WHY];
   ArrayPlace p = {0};
+  usual_name(s);
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
   if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why))
     return file_malformed(s->path, why, d, s->input->pos);

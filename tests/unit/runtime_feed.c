@@ -235,6 +235,33 @@ static void idx_files(void **state) {
   expect_bad(in, "i.idx.gz");
 }
 
+// A file is found under each of its usual names, whichever of them the model says.
+static void idx_names(void **state) {
+  (void)state;
+  static const char *const names[] = {"few-images-idx3-ubyte", "few-images-idx3-ubyte.gz",
+                                      "few-images.idx3-ubyte", "few-images.idx3-ubyte.gz"};
+  DataSource s = source(SOURCE_IDX, NULL);
+  FeedInput in = input("x", TYPE_F32, 4, &s);
+  for (size_t there = 0; there < countof(names); there++) {
+    if (there % 2)
+      put_gzip(names[there], images, sizeof images);
+    else
+      put(names[there], images, sizeof images);
+    for (size_t said = 0; said < countof(names); said++) {
+      const void *data[1];
+      s.path = names[said];
+      Feed *f = open_one(in, 3);
+      if (!f) expect_said("nothing");
+      assert_int_equal(feed_next(f, data), 3);
+      assert_true(((const float *)data[0])[1] == 51 * (float)s.scale);
+      feed_close(f);
+    }
+    assert_int_equal(unlink(arena_printf(arena, "%s/%s", directory, names[there])), 0);
+  }
+  s.path = "few-images-idx3-ubyte.gz";
+  expect_bad(in, "few-images-idx3-ubyte.gz");
+}
+
 static void cifar_files(void **state) {
   (void)state;
   unsigned char *b = malloc(3073 * 2);
@@ -472,9 +499,9 @@ static void synthetic(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
-      TEST(csv_forms),       TEST(csv_refusals),    TEST(idx_files),       TEST(cifar_files),
-      TEST(streams),         TEST(arrays_and_axes), TEST(shuffled_epochs), TEST(positions),
-      TEST(rows_must_agree), TEST(synthetic),
+      TEST(csv_forms),   TEST(csv_refusals),    TEST(idx_files),       TEST(idx_names),
+      TEST(cifar_files), TEST(streams),         TEST(arrays_and_axes), TEST(shuffled_epochs),
+      TEST(positions),   TEST(rows_must_agree), TEST(synthetic),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
