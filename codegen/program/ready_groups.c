@@ -33,7 +33,7 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
 
 static bool comes_before(const ReadyGroup *x, const ReadyGroup *y) {
   if (x->priority != y->priority) return x->priority < y->priority;
-  return x->grows != y->grows ? x->grows < y->grows : x->group < y->group;
+  return x->rank != y->rank ? x->rank < y->rank : x->group < y->group;
 }
 
 static void heap_swap(ReadyHeap *h, uint32_t i, uint32_t j) {
@@ -42,10 +42,20 @@ static void heap_swap(ReadyHeap *h, uint32_t i, uint32_t j) {
   h->at[j] = swap;
 }
 
+// Returns the first node that group i stores, or another node if it stores none. Nodes of the graph
+// are in the order of their first use.
+static NodeId first_stored(const ListScheduler *l, uint32_t i) {
+  const Group *g = &l->f->group[i];
+  NodeId first = g->nstored ? g->stored[0] : g->node[0];
+  for (uint32_t j = 1; j < g->nstored; j++)
+    if (g->stored[j] < first) first = g->stored[j];
+  return first;
+}
+
 static ReadyGroup ready_entry(const ListScheduler *l, uint32_t i) {
   Priority priority = (Priority)l->priority[i];
-  int64_t grows = priority == PRIORITY_REMAT ? 0 : memory_growth(l, i);
-  return (ReadyGroup){.priority = priority, .grows = grows, .group = i};
+  int64_t rank = priority == PRIORITY_LATE ? first_stored(l, i) : memory_growth(l, i);
+  return (ReadyGroup){.priority = priority, .rank = rank, .group = i};
 }
 
 static void heap_add(ListScheduler *l, uint32_t i) {
@@ -71,7 +81,7 @@ static const ReadyGroup *heap_first(const ListScheduler *l, RegionId r) {
   ReadyHeap *h = &l->ready[r];
   while (h->n) {
     ReadyGroup now = ready_entry(l, h->at[0].group);
-    if (!l->done[now.group] && now.grows == h->at[0].grows) return &h->at[0];
+    if (!l->done[now.group] && now.rank == h->at[0].rank) return &h->at[0];
     heap_drop_first(h);
   }
   return NULL;

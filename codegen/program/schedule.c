@@ -2,7 +2,8 @@
 //
 // Before the commit it is a list schedule: the next group is one of those that are ready, with the
 // best priority. Among several it is the one that makes memory grow least, and then the earlier
-// one. Rematerialised groups have a worse priority: they run when nothing else is ready. Worst of
+// one. Rematerialised groups and gathers of parameters have a worse priority: they run when nothing
+// else is ready, in the order of their first use, so that few layers have theirs at once. Worst of
 // all, sums over processors that the backward pass does not need run at the end, where all
 // processors meet anyway. An example is the sum of a loss that is only shown. If collectives
 // overlap with computation:

@@ -63,6 +63,26 @@ static void find_backward(Arena *a, ListScheduler *l) {
   }
 }
 
+// Sets l->standing[i] and l->gathered[i] of group i, after those of all groups that it reads.
+// standing: neither it nor any group that it reads, directly or through others, reads an input, so
+// it could run at the start of the step. gathered: it is a standing collective, or reads one.
+static void find_standing(const ListScheduler *l, uint32_t i) {
+  const Graph *g = l->f->graph;
+  const Group *group = &l->f->group[i];
+  bool standing = !l->region[i], gathered = group->kind == GROUP_COLLECTIVE;
+  for (uint32_t j = 0; j < group->nnodes && standing; j++) {
+    const Node *x = graph_node(g, group->node[j]);
+    for (int k = 0; k < x->nargs; k++)
+      standing &= graph_node(g, memory_root(g, x->args[k]))->op != OP_INPUT;
+  }
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+    standing &= l->standing[l->deps->on[j]];
+    gathered |= l->gathered[l->deps->on[j]];
+  }
+  l->standing[i] = standing;
+  l->gathered[i] = standing && gathered;
+}
+
 static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
   if (!overlap && !l->backward[i] && is_sum(l->f, g)) return PRIORITY_LAST;
@@ -71,7 +91,8 @@ static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) 
     remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
     needs_sum |= is_sum(l->f, &l->f->group[l->deps->on[j]]);
-  if (remat || !overlap) return remat ? PRIORITY_REMAT : PRIORITY_NORMAL;
+  if (remat || l->gathered[i]) return PRIORITY_LATE;
+  if (!overlap) return PRIORITY_NORMAL;
   return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
@@ -86,8 +107,12 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   l->kept = arena_array(a, bool, n + 1);
   l->done = arena_array(a, bool, n + 1);
   l->priority = arena_array(a, uint8_t, n + 1);
+  l->standing = arena_array(a, bool, n + 1);
+  l->gathered = arena_array(a, bool, n + 1);
+  scheduler_loops(a, l);
   find_backward(a, l);
   for (uint32_t i = 0; i < n; i++) {
+    find_standing(l, i);
     l->priority[i] = group_priority(l, i, overlap);
     for (uint32_t j = 0; j < f->group[i].nstored; j++)
       l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
@@ -103,7 +128,6 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
       l->user[l->user_at[l->deps->on[j] + 1]++] = i;
   for (uint32_t i = 0; i < f->graph->output.n; i++)
     l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
-  scheduler_loops(a, l);
   find_fixed(a, l);
   find_early(a, l);
 }

@@ -11,32 +11,34 @@ typedef enum Priority {
   PRIORITY_SUM, // a sum over processors, if collectives overlap with computation
   PRIORITY_NORMAL,
   PRIORITY_NEEDS_SUM, // a group that reads the result of such a sum
-  PRIORITY_REMAT,     // a group that is recomputed for the backward pass
+  PRIORITY_LATE,      // a group that is recomputed for the backward pass, or a gather of parameters
   PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
 } Priority;
 
 // A group that waits for no other group, with its place among those.
 typedef struct ReadyGroup {
   Priority priority;
-  int64_t grows; // by how many bytes the memory in use grows when it runs
+  int64_t rank; // by how many bytes the memory in use grows when it runs; PRIORITY_LATE: its first
+                // node, because these groups run in the order of first use
   uint32_t group;
 } ReadyGroup;
 // A binary heap, the group to take next first. A group may be in it several times: only the entry
-// with its present `grows` counts.
+// with its present `rank` counts.
 typedef VEC(ReadyGroup) ReadyHeap;
 
 typedef struct ListScheduler {
   Arena *a;
   const Fusion *f;
   const GroupDeps *deps;
-  uint32_t *waits;          // by group: number of groups that it still waits for
-  uint32_t *readers;        // by group: number of groups that will still read it
-  uint32_t *user_at, *user; // the readers of group i: user[user_at[i] .. user_at[i + 1])
-  int64_t *bytes;           // by group: bytes of the values that it stores
-  bool *kept;               // by group: a value of it is an output
-  bool *backward;           // by group: the backward pass has it or needs it
-  uint8_t *priority;        // by group: its Priority
-  RegionId *region;         // by group: the loop in which it runs, 0: none
+  uint32_t *waits;           // by group: number of groups that it still waits for
+  uint32_t *readers;         // by group: number of groups that will still read it
+  uint32_t *user_at, *user;  // the readers of group i: user[user_at[i] .. user_at[i + 1])
+  int64_t *bytes;            // by group: bytes of the values that it stores
+  bool *kept;                // by group: a value of it is an output
+  bool *backward;            // by group: the backward pass has it or needs it
+  bool *standing, *gathered; // by group, see find_standing
+  uint8_t *priority;         // by group: its Priority
+  RegionId *region;          // by group: the loop in which it runs, 0: none
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
   uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
   RegionId open;        // the loop whose groups are being taken, 0: none

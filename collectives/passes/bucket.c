@@ -20,16 +20,18 @@
 //
 //   all_gather of parameters   Parameters are ready from the start, so a bucket takes them in order
 //                              of first use. Its results may have twice the bytes of the largest
-//                              matrix. If parameters are rematerialised, they may have once these
-//                              bytes. A higher limit would keep many layers in memory. Scales and
-//                              biases are small and do not count. With overlap, a bucket has the
-//                              parameters of one layer of the model (find_blocks), which are
-//                              gathered while the previous layer computes.
+//                              matrix, in the backward pass once these bytes. A higher limit would
+//                              keep many layers in memory. Scales and biases are small and do not
+//                              count. With overlap, a bucket of the forward pass has the parameters
+//                              of one layer of the model (find_blocks), which are gathered while the
+//                              previous layer computes.
 //   reduce_scatter             A bucket is full when its call takes five times its latency. A
 //                              single bucket would hold all gradients until the last is ready.
 //   all_reduce                 With overlap, the limit of reduce_scatter, so that the gradients of
 //                              the last layers leave first. Without overlap, there is no limit,
 //                              because one call is the cheapest.
+//   all_gather of other values As all_reduce, because a single bucket would hold the results of all
+//                              layers. New parameters are gathered at the end, without a limit.
 //   others                     There is no limit.
 //
 // Names of values and their places in the model text have no influence.
@@ -41,10 +43,9 @@
 static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
 // Returns true if node n is an all_gather of a parameter, or of another value that depends on no
-// input. The node must be in the forward pass or recomputed in the backward pass.
+// input.
 static bool gathers_params(const Bucketing *p, NodeId n) {
-  const Node *x = graph_node(p->g, n);
-  return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
+  return graph_node(p->g, n)->op == OP_ALL_GATHER && !p->data[n];
 }
 
 // Returns true if n gathers a parameter that is much smaller than the largest one, such as a scale
@@ -74,7 +75,7 @@ static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
   key->params = gathers_params(p, n);
   copy_axes(&key->axes, x->attr.axes);
   if (key->params) {
-    key->block = p->block && !x->instance ? p->block[n] : 0;
+    key->block = p->block && !x->origin.backward ? p->block[n] : 0;
     return true;
   }
   if (x->instance) return false;
@@ -109,13 +110,14 @@ static bool is_full(const Bucketing *p, OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
   if (gathers_params(p, n))
-    return !is_small(p, n) && (!p->block || x->instance) &&
-           open->made + node_bytes(p->g, n) > (x->instance ? 1 : 2) * p->matrix;
-  if (x->op != OP_REDUCE_SCATTER && !(x->op == OP_ALL_REDUCE && p->machine->overlap > 0))
+    return !is_small(p, n) && (!p->block || x->origin.backward) &&
+           open->made + node_bytes(p->g, n) > (x->origin.backward ? 1 : 2) * p->matrix;
+  if (x->op != OP_REDUCE_SCATTER && (x->op == OP_HALO || p->updates[n] || p->machine->overlap <= 0))
     return false;
   if (!open->full)
     open->full = coll_of((Op)x->op, &kind) &&
-                 coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes, open->bytes) >
+                 coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes,
+                              kind == COLL_ALL_GATHER ? open->made : open->bytes) >
                      5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
   return open->full;
 }
@@ -241,7 +243,10 @@ Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   p.last = arena_array(p.scratch, LastOf, OP_COUNT);
   p.hashed = arena_array(p.scratch, uint32_t, p.slots);
   p.data = arena_array(p.scratch, bool, n + 1);
+  p.updates = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
+  for (uint32_t i = 0; i < g->output.n; i++)
+    p.updates[g->output.at[i].value] |= g->output.at[i].kind == OUT_UPDATE;
   measure_params(&p);
   if (machine->overlap > 0) find_blocks(&p);
   for (NodeId u = 1; u <= n; u++) {

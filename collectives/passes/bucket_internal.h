@@ -58,6 +58,7 @@ typedef struct Bucketing {
   uint32_t *level, *after;
   uint32_t *within; // by region: the least level of what waits for all nodes of the loop so far
   bool *data;       // by node: whether the node depends on an input
+  bool *updates;    // by node: whether a parameter, state or slot becomes its value
   // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
   // a machine without overlap
   uint32_t *block;

@@ -2,7 +2,7 @@
 // run: under the model's layout, without a layout, and with its first dim split. All fields must
 // exist, bytes sent must follow the formulas of the collectives, and sums must add up. One large
 // model is also checked on a machine that overlaps collectives with computation: how much of their
-// time is hidden.
+// time is hidden. Layers of large models must fit little memory, with recomputation.
 //
 // Ends in `N passed, N failed, N skipped`. Skipped: what the program refuses for the reasons in
 // `reasons`, such as the evaluation of a model without loss and metrics.
@@ -223,6 +223,37 @@ static void check_beside(size_t i, const char *blocking) {
   json_decref(facts);
 }
 
+// -- memory of gathered parameters --------------------------------------------------------------
+
+// Layers whose parameters are gathered again for the backward pass must fit a memory that holds the
+// gathered parameters of a few layers: those of eight layers of GPT-3 take 24 GiB, of Llama 70B
+// 27 GiB.
+static const struct {
+  const char *model, *options, *memory;
+} gathered[] = {
+    {"examples/gpt.mesh",
+     "--set t=2048 --set vocab=50304 --set b=1536 --set heads=96 --set k=128 --mesh "
+     "hosts=128,gpus=8 --machine a100x1024 --layout "
+     "b=hosts,heads=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts,gradients/all=hosts",
+     "9GiB"},
+    {"examples/llama.mesh",
+     "--set queries=8 --set half=64 --set k=128 --set vocab=32000 --set groups=8 --set ff=28672 "
+     "--set t=4096 --set b=64 --mesh hosts=8,gpus=8 --machine h100x512 --layout "
+     "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",
+     "8GiB"}};
+
+static void check_gathered(size_t i) {
+  int code;
+  const char *run = arena_printf(
+      arena, "check %s --set depth=8 --set train.precision=bf16 --device cuda %s --memory %s",
+      gathered[i].model, gathered[i].options, gathered[i].memory);
+  char *text = command_output(arena, arena_printf(arena, "%s %s 2>&1", meshc, run), &code);
+  if (code)
+    fault(run, "exit %d: %.300s", code, text);
+  else
+    passed++;
+}
+
 // -- predicted times of GPUs --------------------------------------------------------------------
 
 // Steps whose time on a GPU is known, or bounded by what is known. Models are text; `options`
@@ -320,6 +351,7 @@ int main(void) {
   make_blocking_machine(blocking);
   for (size_t i = 0; i < countof(beside); i++) check_beside(i, blocking);
   unlink(blocking);
+  for (size_t i = 0; i < countof(gathered); i++) check_gathered(i);
   for (size_t i = 0; i < countof(anchors); i++) check_anchor(i);
   check_plans();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -194,6 +194,26 @@ static void test_buckets_close_no_circle(void **state) {
   arena_free(m.a);
 }
 
+// Gathers of activations for the backward pass, each longer than a call of a bucket may take, must
+// not wait for one another on a machine that overlaps collectives with computation.
+static void test_long_gathers_leave_apart(void **state) {
+  (void)state;
+  Model m;
+  start(&m);
+  Machine overlaps = machine_default(), blocks = overlaps;
+  overlaps.overlap = 1;
+  overlaps.latency = 1e-12;
+  m.g->origin.backward = true;
+  NodeId x = input(&m, "x", m.b_rows, m.h), y = input(&m, "y", m.b_rows, m.h);
+  NodeId gx = convert(&m, OP_ALL_GATHER, x, rows, m.b_rows, m.b),
+         gy = convert(&m, OP_ALL_GATHER, y, rows, m.b_rows, m.b);
+  Buckets *b = collectives_bucket(m.a, m.g, &overlaps);
+  assert_int_not_equal(b->of[gx], b->of[gy]);
+  b = collectives_bucket(m.a, m.g, &blocks);
+  assert_int_equal(b->of[gx], b->of[gy]);
+  arena_free(m.a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wire_bytes),
@@ -202,6 +222,7 @@ int main(void) {
       cmocka_unit_test(test_reductions_join),
       cmocka_unit_test(test_independent_reductions_pack),
       cmocka_unit_test(test_buckets_close_no_circle),
+      cmocka_unit_test(test_long_gathers_leave_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
