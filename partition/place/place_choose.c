@@ -311,9 +311,21 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   return settled;
 }
 
+// Returns whether every reader of n is a node that needs all of dim k, as a sort does.
+static bool only_read_whole(const Placer *p, NodeId n, int k) {
+  const Read *r = reads_of(p, n);
+  for (; r->node; r++)
+    if (placed_role(p, r->node, r->arg, k).kind != ROLE_FULL) return false;
+  return !r->output;
+}
+
+// A source is computed in the sharding that the rules ask for. Numbers that are not stored, such as
+// draws, are not split along a dim of which all readers need all: each processor computes them.
 static void choose_source(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding none = {0}, want = settled_of(p, n, &none);
+  for (int k = 0; k < node->dims.n && !node->attr.decl; k++)
+    while (want.split[k].n && only_read_whole(p, n, k)) sharding_remove(&want, want.split[k].at[0]);
   if (node->attr.decl || node->op == OP_INDEX || op_is_draw((Op)node->op))
     p->result.computed[n] = p->result.settled[n] = want;
 }
