@@ -83,6 +83,19 @@ Value builtin_cast(Build *b, const Call *c) {
   return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
 }
 
+// Builds isnan as x != x, isinf as |x| == inf and isfinite as |x| < inf.
+Value builtin_special(Build *b, const Call *c) {
+  Origin before = group_begin(b, c->pos);
+  NodeId x = build_float(b, c->arg[0]), y = x;
+  if (c->row->op != OP_NE) {
+    y = graph_const(b->g, (Dtype)graph_node(b->g, x)->type, (double)INFINITY);
+    x = graph_unary(b->g, OP_ABS, x);
+  }
+  y = graph_binary(b->g, c->row->op, x, y);
+  group_end(b, before);
+  return value_tensor(y);
+}
+
 Value builtin_mark(Build *b, const Call *c) {
   return c->arg[0].kind == VALUE_NUMBER
              ? c->arg[0]

@@ -25,8 +25,8 @@ MUST_USE bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, co
 MUST_USE bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out);
 // Sets *out to argument i, a number known at compile time.
 MUST_USE bool call_number(Build *b, const Call *c, int i, double *out);
-// Sets *out to an i32 node for argument i, which must be a scalar of an integer type.
-MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
+// Sets *out to an i32 node for argument i, a tensor, which must have an integer type.
+MUST_USE bool call_positions(Build *b, const Call *c, int i, NodeId *out);
 // Returns a node with the values of `ids`, which at run time gives an error if one is not a
 // position of dim d. Returns 0 after an error. The message at run time calls the ids by the first
 // of these that exists:
@@ -35,6 +35,9 @@ MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
 // - "a value computed from X", where X is the name of a value from which `named` is computed.
 // `named` is the node from which the ids are computed.
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as);
+// Returns x at the positions `at`, i32 within dim 0 of the brackets, which x has. Dims that x and
+// `at` share are matched. Returns 0 after an error.
+NodeId take_emit(Build *b, const Call *c, NodeId x, NodeId at);
 // Returns the position of argument i in the text or, if it is not given, that of the call.
 Pos call_pos(const Call *c, int i);
 // Returns the size of dim i of the brackets.

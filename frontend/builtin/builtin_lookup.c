@@ -67,6 +67,10 @@ NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const As
   return ids;
 }
 
+NodeId take_emit(Build *b, const Call *c, NodeId x, NodeId at) {
+  return build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){x, at}, &(Attr){.ndims = 1, .dims = c->dim});
+}
+
 Value builtin_take(Build *b, const Call *c) {
   NodeId ids;
   const Dims *have = build_dims(b, &c->arg[0]);
@@ -77,10 +81,8 @@ Value builtin_take(Build *b, const Call *c) {
     return value_poison;
   }
   if (!ids_ok(b, c, 1, &ids)) return value_poison;
-  Attr attr = {.ndims = 1, .dims = c->dim};
   ids = bound_emit(b, c->pos, ids, c->dim[0], ids, c->raw[1]);
-  return value_tensor(
-      ids ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){c->arg[0].node, ids}, &attr) : 0);
+  return value_tensor(ids ? take_emit(b, c, c->arg[0].node, ids) : 0);
 }
 
 // Reads the brackets of scatter_add. Sets *over to the dims that are summed: those before the arrow

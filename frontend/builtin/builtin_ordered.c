@@ -1,5 +1,7 @@
-// Builds functions that depend on the order along one dim: cumsum, cummax, argsort, sort and top_k.
+// Builds functions that depend on the order along one dim: cumsum, cummax, argsort, sort, median
+// and top_k.
 //
+//   median[t](x)        take(x, place), for the middle place or the two middle places of argsort(x)
 //   sort[t](x)          take(x, argsort(x)): the values are read by a lookup, which has a gradient
 //   top_k[e -> k](x)    which = the positions of the k largest elements, in descending order of the
 //                       elements; values = take(x, which)
@@ -21,11 +23,6 @@ static NodeId ordered(Build *b, const Call *c, Op op, NodeId x, unsigned flags) 
 static NodeId elements(Build *b, const Call *c) {
   NodeId x = build_natural(b, c->arg[0]);
   return graph_node(b->g, x)->type == TYPE_BOOL ? graph_cast(b->g, x, TYPE_I32) : x;
-}
-
-static NodeId looked_up(Build *b, const Call *c, NodeId x, NodeId places) {
-  Attr attr = {.ndims = 1, .dims = c->dim};
-  return places ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){x, places}, &attr) : 0;
 }
 
 Value builtin_cumsum(Build *b, const Call *c) {
@@ -59,7 +56,35 @@ Value builtin_argsort(Build *b, const Call *c) {
 
 Value builtin_sort(Build *b, const Call *c) {
   NodeId x, at;
-  return places(b, c, &x, &at) ? value_tensor(looked_up(b, c, x, at)) : value_poison;
+  return places(b, c, &x, &at) ? value_tensor(take_emit(b, c, x, at)) : value_poison;
+}
+
+// Returns the element of x that has position `rank` in the order `places`.
+static NodeId ranked(Build *b, const Call *c, NodeId x, NodeId order, int64_t rank) {
+  NodeId at = window_emit(b, c->pos, order, 0, c->dim[0], 0, NULL,
+                          (Affine){.offset = rank, .divisor = 1}, 0);
+  return at ? take_emit(b, c, x, at) : 0;
+}
+
+// Builds the mean of the two middle elements, or the middle one. NaN ranks last, and where the last
+// element is NaN, so is the median.
+Value builtin_median(Build *b, const Call *c) {
+  NodeId x, order;
+  if (!places(b, c, &x, &order)) return value_poison;
+  int64_t n = call_size(b, c, 0);
+  Origin before = group_begin(b, c->pos);
+  NodeId low = ranked(b, c, x, order, (n - 1) / 2), high = ranked(b, c, x, order, n / 2),
+         last = ranked(b, c, x, order, n - 1);
+  if (!low || !high || !last) return value_poison;
+  NodeId part[3] = {low, high, last};
+  for (int i = 0; i < 3; i++) part[i] = build_float(b, value_tensor(part[i]));
+  NodeId half = graph_const(b->g, (Dtype)graph_node(b->g, part[0])->type, 0.5), y = part[0];
+  if (low != high)
+    y = graph_binary(b->g, OP_ADD, graph_binary(b->g, OP_MUL, part[0], half),
+                     graph_binary(b->g, OP_MUL, part[1], half));
+  y = graph_where(b->g, graph_binary(b->g, OP_NE, part[2], part[2]), part[2], y);
+  group_end(b, before);
+  return value_tensor(y);
 }
 
 Value builtin_top_k(Build *b, const Call *c) {
@@ -75,7 +100,8 @@ Value builtin_top_k(Build *b, const Call *c) {
   }
   NodeId x = elements(b, c);
   Attr attr = {.ndims = 1, .dims = c->dim, .nto = 1, .to = &c->dim[1]};
-  NodeId which = build_emit(b, c->pos, OP_TOP_K, 1, &x, &attr), best = looked_up(b, c, x, which);
+  NodeId which = build_emit(b, c->pos, OP_TOP_K, 1, &x, &attr),
+         best = which ? take_emit(b, c, x, which) : 0;
   if (!best) return value_poison;
   Value *item = arena_array(b->a, Value, 2);
   item[0] = value_tensor(best);

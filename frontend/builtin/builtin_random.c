@@ -1,6 +1,10 @@
-// Builds random draws and dropout. A drawn number is a function of the seed, the step, the call in
-// the model and the position of the element (ir/base/philox.h). It does not depend on the mesh.
+// Builds random draws, shuffle and dropout. A drawn number is a function of the seed, the step, the
+// call in the model and the position of the element (ir/base/philox.h). It does not depend on the
+// mesh.
 //
+//   categorical[v](x)       argmax[v](x - log(-log(u))): x plus noise of Gumbel's distribution
+//   categorical[v -> n](x)  the same with u over the dims of x and n
+//   shuffle[t](x)           take[t](x, argsort[t](u)), u over t alone
 //   dropout(x, rate = r)    where(training, where(r <= u, x / (1 - r), 0), x)
 #include "frontend/builtin/builtin_internal.h"
 #include "ir/base/philox.h"
@@ -85,6 +89,58 @@ Value builtin_bernoulli(Build *b, const Call *c) {
   Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, b->real, &dims));
   Value hit = build_pointwise(b, c->pos, OP_LT, COMPARING, 2, (Value[]){u, c->arg[0]});
   return hit.kind == VALUE_TENSOR ? value_tensor(graph_cast(b->g, hit.node, b->real)) : hit;
+}
+
+// -- categorical, shuffle -----------------------------------------------------------------------
+
+// Returns noise of Gumbel's distribution over dims. A draw u = 0 would give -inf: it counts as half
+// of the least other one.
+static NodeId gumbel(Build *b, Pos pos, Dtype type, const Dims *dims) {
+  NodeId u = build_draw(b, pos, OP_RANDOM_UNIFORM, type, dims);
+  if (!u) return 0;
+  NodeId least = graph_const(b->g, type, type == TYPE_F64 ? 0x1p-54 : 0x1p-25);
+  NodeId log = graph_unary(b->g, OP_LOG, graph_binary(b->g, OP_MAXIMUM, u, least));
+  return graph_unary(b->g, OP_NEG, graph_unary(b->g, OP_LOG, graph_unary(b->g, OP_NEG, log)));
+}
+
+// Reads the brackets of categorical. Adds the dim after the arrow, if there is one, to the dims of
+// the noise. Returns false after an error.
+static bool categories(Build *b, const Call *c, Dims *noise) {
+  bool good = c->ndims > 0 && c->ndims < 3 && !c->ast->all_but && !c->arrow[0];
+  if (!good || c->arrow[1] != (c->ndims == 2))
+    return diag_error(
+        b->d, DIAG_BAD_ARGUMENTS, c->pos,
+        "categorical is written categorical[v](logits), or categorical[v -> n](logits) "
+        "for n draws");
+  if (!call_has(b, c, 0, &c->arg[0])) return false;
+  return c->ndims == 1 || (call_new(b, c, 1, &c->arg[0], 0) && call_add(b, c, 1, noise));
+}
+
+// The largest of the logits plus Gumbel noise is category k with the probability softmax(logits)[k]
+// (Gumbel, "Statistical Theory of Extreme Values", 1954; the "Gumbel-max trick").
+Value builtin_categorical(Build *b, const Call *c) {
+  Dims dims = *build_dims(b, &c->arg[0]);
+  if (!categories(b, c, &dims) || !dims_fit(b, &dims, c->pos, "a draw")) return value_poison;
+  Origin before = group_begin(b, c->pos);
+  NodeId x = build_float(b, c->arg[0]);
+  x = graph_cast(b->g, x, dtype_accumulator((Dtype)graph_node(b->g, x)->type));
+  NodeId noise = gumbel(b, c->pos, (Dtype)graph_node(b->g, x)->type, &dims);
+  if (!noise) return value_poison;
+  NodeId y = graph_reduce(b->g, OP_ARGMAX, graph_binary(b->g, OP_ADD, x, noise),
+                          &(Dims){.n = 1, .at = {c->dim[0]}});
+  group_end(b, before);
+  return value_tensor(y);
+}
+
+// The order is drawn in f64: equal draws, which would keep their order, are then too rare to count.
+Value builtin_shuffle(Build *b, const Call *c) {
+  if (!call_has(b, c, 0, &c->arg[0])) return value_poison;
+  Dims over = {.n = 1, .at = {c->dim[0]}};
+  NodeId u = build_draw(b, c->pos, OP_RANDOM_UNIFORM, TYPE_F64, &over);
+  if (!u) return value_poison;
+  Attr attr = {.ndims = 1, .dims = c->dim};
+  NodeId order = build_emit(b, c->pos, OP_ARGSORT, 1, &u, &attr);
+  return value_tensor(order ? take_emit(b, c, c->arg[0].node, order) : 0);
 }
 
 // -- dropout ------------------------------------------------------------------------------------

@@ -60,27 +60,59 @@ Value builtin_mean(Build *b, const Call *c) {
 
 // Computes the mean of (x - mean)^2. The mean of squares minus the square of the mean would lose
 // digits to cancellation.
+static NodeId variance(Build *b, NodeId x, const Dims *over) {
+  NodeId off = graph_binary(b->g, OP_SUB, x, graph_reduce(b->g, OP_MEAN, x, over));
+  return graph_reduce(b->g, OP_MEAN, graph_binary(b->g, OP_MUL, off, off), over);
+}
+
 Value builtin_variance(Build *b, const Call *c) {
   NodeId x;
   Dims over;
   if (!operand(b, c, &x, &over)) return value_poison;
   Origin before = group_begin(b, c->pos);
-  NodeId off = graph_binary(b->g, OP_SUB, x, graph_reduce(b->g, OP_MEAN, x, &over));
-  NodeId v = graph_reduce(b->g, OP_MEAN, graph_binary(b->g, OP_MUL, off, off), &over);
+  NodeId v = variance(b, x, &over);
   group_end(b, before);
   return value_tensor(v);
+}
+
+// Computes the root of the variance. Where the variance is 0, the root has no derivative: a choice
+// gives 0 there, and its gradient is 0.
+Value builtin_std(Build *b, const Call *c) {
+  NodeId x;
+  Dims over;
+  if (!operand(b, c, &x, &over)) return value_poison;
+  Origin before = group_begin(b, c->pos);
+  NodeId v = variance(b, x, &over);
+  Dtype type = (Dtype)graph_node(b->g, v)->type;
+  NodeId zero = graph_const(b->g, type, 0), none = graph_binary(b->g, OP_EQ, v, zero);
+  NodeId root = graph_unary(b->g, OP_SQRT, graph_where(b->g, none, graph_const(b->g, type, 1), v));
+  NodeId y = graph_where(b->g, none, zero, root);
+  group_end(b, before);
+  return value_tensor(y);
+}
+
+// Returns the positions along each of the dims in the brackets, in their order.
+static Value positions(Build *b, const Call *c, NodeId x) {
+  Value *item = arena_array(b->a, Value, c->ndims);
+  for (uint32_t i = 0; i < c->ndims; i++) {
+    Attr attr = {.ndims = (uint8_t)c->ndims, .dims = c->dim, .nto = 1, .to = &c->dim[i]};
+    NodeId at = build_emit(b, c->pos, c->row->op, 1, &x, &attr);
+    if (!at) return value_poison;
+    item[i] = value_tensor(at);
+  }
+  return (Value){.kind = VALUE_TUPLE, .n = c->ndims, .item = item};
 }
 
 Value builtin_argument(Build *b, const Call *c) {
   NodeId x;
   Dims over;
   if (!operand(b, c, &x, &over)) return value_poison;
-  if (over.n != 1) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes one dim, not %s", c->row->name,
-               dims_listed(b, &over));
-    return value_poison;
-  }
-  return value_tensor(graph_reduce(b->g, c->row->op, x, &over));
+  if (over.n == 1) return value_tensor(graph_reduce(b->g, c->row->op, x, &over));
+  if (over.n > 1 && c->ndims == over.n) return positions(b, c, x);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s over %s needs its dims in brackets",
+             c->row->name, dims_listed(b, &over));
+  diag_hint(b->d, "y, x = %s[y, x](v) gives a position along each dim", c->row->name);
+  return value_poison;
 }
 
 // -- products -----------------------------------------------------------------------------------

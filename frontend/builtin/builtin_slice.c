@@ -5,9 +5,14 @@
 //   slice[t -> t2](x, start = 3, step = 2)   {2, 3}
 //   pad[t -> t2](x, before = 1)              {1, -1}
 //   shift[t](x, by = 1)                      {1, -1}
+//   roll[t](x, by = 1)                       {1, -1}, and {1, n - 1} for position 0
 //   reverse[t](x)                            {-1, n - 1}
 //   select[t](x, i)                          no new dim
 //   put[s](cache, i, x)                      not a window: where(index[s] == i, x, cache)
+//
+// A computed position that is a tensor, one for each row, makes a lookup in place of the window:
+//
+//   slice[t -> t2](x, start = s[b])          take[t](x, s + index[t2]), over [b, t2]
 //
 // Positions known at compile time are checked here. Computed positions are checked at run time, by
 // the BOUND node that bound_emit adds.
@@ -41,6 +46,16 @@ static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
   return last ? graph_binary(b->g, OP_SUB, last, constant(b, way)) : 0;
 }
 
+// Returns the slices that begin at the positions `start`, which has dims: one slice for each of its
+// elements.
+static Value slice_rows(Build *b, const Call *c, NodeId start, int64_t step) {
+  Value first = value_tensor(start);
+  if (!call_new(b, c, 1, &first, 0)) return value_poison;
+  NodeId way = graph_binary(b->g, OP_MUL, graph_index(b->g, c->dim[1]), constant(b, step));
+  NodeId at = build_emit(b, c->pos, OP_ADD, 2, (NodeId[]){start, way}, NULL);
+  return value_tensor(at ? take_emit(b, c, c->arg[0].node, at) : 0);
+}
+
 Value builtin_slice(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   int64_t start = 0, step;
@@ -54,8 +69,9 @@ Value builtin_slice(Build *b, const Call *c) {
     return value_poison;
   }
   if (c->arg[1].kind == VALUE_TENSOR) {
-    if (!call_scalar(b, c, 1, &computed) || !(computed = slice_start(b, c, computed, way)))
+    if (!call_positions(b, c, 1, &computed) || !(computed = slice_start(b, c, computed, way)))
       return value_poison;
+    if (graph_node(b->g, computed)->dims.n) return slice_rows(b, c, computed, step);
   } else if (!call_integer(b, c, 1, -MAX_STEP, &start) || !slice_fits(b, c, start, start + way)) {
     return value_poison;
   }
@@ -63,7 +79,7 @@ Value builtin_slice(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, x->node, computed, c->dim[0], 1, c->dim + 1, f, 0));
 }
 
-// -- pad, shift, reverse ------------------------------------------------------------------------
+// -- pad, shift, roll, reverse ------------------------------------------------------------------
 
 Value builtin_pad(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
@@ -96,6 +112,21 @@ Value builtin_shift(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, 0, c->dim[0], 1, c->dim, f, fill));
 }
 
+Value builtin_roll(Build *b, const Call *c) {
+  int64_t by, n = call_size(b, c, 0);
+  if (!call_has(b, c, 0, &c->arg[0]) || !call_integer(b, c, 1, -MAX_STEP, &by)) return value_poison;
+  by = (by % n + n) % n;
+  if (by == 0) return c->arg[0];
+  Origin before = group_begin(b, c->pos);
+  NodeId part[2], x = c->arg[0].node;
+  for (int i = 0; i < 2; i++)
+    part[i] = window_emit(b, c->pos, x, 0, c->dim[0], 1, c->dim, (Affine){1, 0, i * n - by, 1}, 0);
+  NodeId around = graph_binary(b->g, OP_LT, graph_index(b->g, c->dim[0]), constant(b, by));
+  NodeId y = graph_where(b->g, around, part[1], part[0]);
+  group_end(b, before);
+  return value_tensor(y);
+}
+
 Value builtin_reverse(Build *b, const Call *c) {
   if (!call_has(b, c, 0, &c->arg[0])) return value_poison;
   Affine f = {-1, 0, call_size(b, c, 0) - 1, 1};
@@ -121,7 +152,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
                       (long long)n, plural(n), c->ast->dims[0].name);
   }
   NodeId at;
-  if (!call_scalar(b, c, i, &at)) return false;
+  if (!call_positions(b, c, i, &at)) return false;
   // Only positions from -n to -1 get n added, so that the run-time message shows a position outside
   // the dim as it was given.
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
@@ -136,20 +167,23 @@ Value builtin_select(Build *b, const Call *c) {
   int64_t at = 0;
   NodeId computed;
   if (!call_has(b, c, 0, &c->arg[0]) || !place_read(b, c, 1, &at, &computed)) return value_poison;
+  if (computed && graph_node(b->g, computed)->dims.n)
+    return value_tensor(take_emit(b, c, c->arg[0].node, computed));
   Affine f = {0, 0, at, 1};
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));
 }
 
-// Checks that x has only dims of the cache, and not dim 0 of the brackets. Returns false after an
-// error.
-static bool put_fits(Build *b, const Call *c) {
-  const Dims *cache = build_dims(b, &c->arg[0]), *x = build_dims(b, &c->arg[2]);
-  for (int i = 0; i < x->n; i++) {
-    bool slot = x->at[i] == c->dim[0];
-    if (dims_has(cache, x->at[i]) && !slot) continue;
-    return diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2),
-                      "x has dim '%s', but the slice that it replaces is over %s",
-                      dim_get(b->g->dims, x->at[i])->name, dims_listed(b, cache));
+// Checks that argument i, the position or x, has only dims of the cache, and not dim 0 of the
+// brackets. Returns false after an error.
+static bool put_fits(Build *b, const Call *c, int i) {
+  const Dims *cache = build_dims(b, &c->arg[0]), *x = build_dims(b, &c->arg[i]);
+  for (int k = 0; k < x->n; k++) {
+    bool slot = x->at[k] == c->dim[0];
+    if (dims_has(cache, x->at[k]) && !slot) continue;
+    return diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i),
+                      "%s has dim '%s', but the slice that it replaces is over %s",
+                      c->row->formal[i].name, dim_get(b->g->dims, x->at[k])->name,
+                      dims_listed(b, cache));
   }
   return true;
 }
@@ -157,7 +191,8 @@ static bool put_fits(Build *b, const Call *c) {
 Value builtin_put(Build *b, const Call *c) {
   int64_t at = 0;
   NodeId computed;
-  if (!call_has(b, c, 0, &c->arg[0]) || !put_fits(b, c) || !place_read(b, c, 1, &at, &computed))
+  if (!call_has(b, c, 0, &c->arg[0]) || !put_fits(b, c, 1) || !put_fits(b, c, 2) ||
+      !place_read(b, c, 1, &at, &computed))
     return value_poison;
   if (!computed) computed = constant(b, at);
   NodeId here = graph_binary(b->g, OP_EQ, graph_index(b->g, c->dim[0]), computed);

@@ -66,19 +66,13 @@ bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out) {
                     c->row->name, (long long)least, x);
 }
 
-bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
+bool call_positions(Build *b, const Call *c, int i, NodeId *out) {
   const Node *n = graph_node(b->g, c->arg[i].node);
   *out = 0;
   if (dtype_class((Dtype)n->type) != CLASS_INT) {
-    diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s of %s must be an i32 scalar, not %s",
+    diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s of %s must be i32, not %s",
                c->row->formal[i].name, c->row->name, dtype_text((Dtype)n->type));
     return diag_hint(b->d, "use cast(x, i32)");
-  }
-  if (n->dims.n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i),
-               "%s of %s must be a scalar, but this is over %s", c->row->formal[i].name,
-               c->row->name, dims_listed(b, &n->dims));
-    return diag_hint(b->d, "take[d](x, ids) reads many places at once");
   }
   *out = graph_cast(b->g, c->arg[i].node, TYPE_I32);
   return true;

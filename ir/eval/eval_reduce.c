@@ -106,28 +106,54 @@ static void decide(const EvalNode *c, bool decisive) {
 void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
-// Computes the first index of the largest element, or of the smallest if `max` is false. If an
-// element is NaN, its index is the result. The result is tainted (uncertain) if another element
+// The elements that one result of argmax compares, in the order of the list attr.dims, whose first
+// dim is the slowest. at[k] is the offset of element k; the position of element k along the dim
+// that the result names is k / inner % size.
+typedef struct ArgRow {
+  int64_t n, *at, inner, size;
+} ArgRow;
+
+static ArgRow arg_row(const EvalNode *c) {
+  const Attr *t = &c->n->attr;
+  const Tensor *x = c->arg[0];
+  ArgRow row = {.n = 1, .inner = 1};
+  for (int i = t->ndims - 1; i >= 0; i--) {
+    int64_t extent = x->extent[dims_index(&x->dims, t->dims[i])];
+    if (!t->nto || t->dims[i] == t->to[0]) row.inner = row.n, row.size = extent;
+    row.n *= extent;
+  }
+  row.at = arena_array(c->arena, int64_t, row.n + 1);
+  for (int64_t k = 0; k < row.n; k++) {
+    int64_t left = k;
+    for (int i = t->ndims - 1; i >= 0; i--) {
+      int64_t extent = x->extent[dims_index(&x->dims, t->dims[i])];
+      row.at[k] += left % extent * tensor_stride(x, t->dims[i]);
+      left /= extent;
+    }
+  }
+  return row;
+}
+
+// Computes the first position of the largest element, or of the smallest if `max` is false. If an
+// element is NaN, its position is the result. The result is tainted (uncertain) if another element
 // equals the found one within the error bounds.
 static void arg_extreme(const EvalNode *c, bool max) {
-  DimId d = c->n->attr.dims[0];
-  int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
-          step = tensor_stride(c->arg[0], d);
+  ArgRow row = arg_row(c);
   StrideWalk w = walk_over(c->out, c->out, c->arg[0]);
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
     int64_t from = w.at[1], best = 0;
     bool t = false;
-    for (int64_t k = 1; k < n; k++) {
-      double x = c->arg[0]->value[from + k * step], y = c->arg[0]->value[from + best * step];
+    for (int64_t k = 1; k < row.n; k++) {
+      double x = c->arg[0]->value[from + row.at[k]], y = c->arg[0]->value[from + row.at[best]];
       if (!isnan(y) && (isnan(x) || (max ? x > y : x < y))) best = k;
     }
-    Cell y = tensor_cell(c->arg[0], from + best * step);
-    for (int64_t k = 0; k < n; k++) {
-      Cell x = tensor_cell(c->arg[0], from + k * step);
+    Cell y = tensor_cell(c->arg[0], from + row.at[best]);
+    for (int64_t k = 0; k < row.n; k++) {
+      Cell x = tensor_cell(c->arg[0], from + row.at[k]);
       bool near = k != best && x.b + y.b > 0 && fabs(x.v - y.v) <= x.b + y.b;
       t = t || x.t || near;
     }
-    tensor_put(c->out, w.at[0], (Cell){(double)best, 0, t});
+    tensor_put(c->out, w.at[0], (Cell){(double)(best / row.inner % row.size), 0, t});
   }
 }
 

@@ -256,9 +256,21 @@ static bool infer_mean(InferCall *c) {
   return true;
 }
 
+// Checks an argmax: over one dim, or over several, whose positions fit in one i32, with the dim
+// whose position is the result in attr.to.
 static bool infer_arg(InferCall *c) {
+  const Attr *t = c->attr;
+  int64_t n = 1;
   c->type = TYPE_I32;
-  return want_lists(c, 1, 0);
+  if (t->ndims < 2) return want_lists(c, 1, 0);
+  if (!want_lists(c, t->ndims, 1)) return false;
+  bool listed = false;
+  for (int i = 0; i < t->ndims; i++) {
+    listed |= t->dims[i] == t->to[0];
+    if (!size_mul(n, dim_of(c, t->dims[i])->size, &n) || n > INT32_MAX)
+      return refuse(c, "its dims have more than 2^31 - 1 positions");
+  }
+  return listed || refuse(c, "%s is not one of its dims", name_of(c, t->to[0]));
 }
 
 // -- contraction, moves -------------------------------------------------------------------------

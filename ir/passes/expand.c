@@ -45,6 +45,32 @@ static NodeId expand_l2_norm(Expand *c) {
   return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
 }
 
+// Returns the position of an element along the dims of argmax, as one number: the first dim changes
+// slowest.
+static NodeId flat_position(Expand *c) {
+  Graph *g = c->g;
+  const Attr *t = &c->n.attr;
+  NodeId at = graph_index(g, t->dims[0]);
+  for (int i = 1; i < t->ndims; i++) {
+    NodeId size = graph_const(g, TYPE_I32, (double)dim_get(g->dims, t->dims[i])->size);
+    at = graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, at, size), graph_index(g, t->dims[i]));
+  }
+  return at;
+}
+
+// Returns the part of a flat position that is along the dim attr.to[0].
+static NodeId position_along(Expand *c, NodeId at) {
+  Graph *g = c->g;
+  const Attr *t = &c->n.attr;
+  int i = t->ndims - 1;
+  for (; t->nto && t->dims[i] != t->to[0]; i--)
+    at = graph_binary(g, OP_FLOOR_DIV, at,
+                      graph_const(g, TYPE_I32, (double)dim_get(g->dims, t->dims[i])->size));
+  if (i == 0 || !t->nto) return at;
+  NodeId size = graph_const(g, TYPE_I32, (double)dim_get(g->dims, t->dims[i])->size);
+  return graph_binary(g, OP_MOD, at, size);
+}
+
 // Expands argmax or argmin of f64. Its values do not fit in a key, the u64 that holds value and
 // index of a narrower type. Finds the best value, then the least index of an element equal to this
 // value. If the best value is NaN, finds the least index of a NaN, which is recognised because a
@@ -54,17 +80,16 @@ static NodeId first_equal(Expand *c, Op best_of) {
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
   NodeId best_nan = graph_binary(g, OP_NE, best, best), x_nan = graph_binary(g, OP_NE, c->x, c->x);
   NodeId hit = graph_where(g, best_nan, x_nan, graph_binary(g, OP_EQ, c->x, best));
-  NodeId index =
-      graph_where(g, hit, graph_index(g, c->over.at[0]), graph_const(g, TYPE_I32, INT32_MAX));
-  return graph_reduce(g, OP_MIN, index, &c->over);
+  NodeId index = graph_where(g, hit, flat_position(c), graph_const(g, TYPE_I32, INT32_MAX));
+  return position_along(c, graph_reduce(g, OP_MIN, index, &c->over));
 }
 
 // Returns the index that the largest key holds. A key is a u64 with the value of an element of x in
 // its upper half. Its lower half is the inverted index of the element.
 static NodeId largest_key(Expand *c, NodeId x) {
   Graph *g = c->g;
-  NodeId key = graph_binary(g, OP_ARG_KEY, x, graph_index(g, c->over.at[0]));
-  return graph_unary(g, OP_KEY_INDEX, graph_reduce(g, OP_MAX, key, &c->over));
+  NodeId key = graph_reduce(g, OP_MAX, graph_binary(g, OP_ARG_KEY, x, flat_position(c)), &c->over);
+  return position_along(c, graph_unary(g, OP_KEY_INDEX, key));
 }
 
 // Returns argument 0 of the node, cast to a type that keys (a value and its index in one u64) can

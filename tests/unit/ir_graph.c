@@ -134,7 +134,7 @@ static void refused_elements_say_why(void **state) {
       {OP_SUM, 1, {x}, {.ndims = 2, .dims = twice}, "d twice"},
       {OP_SUM, 1, {x}, {.ndims = 1, .dims = &(DimId){77}}, "no dim 77"},
       {OP_LOGSUMEXP, 1, {w->ids}, {.ndims = 1, .dims = &w->b}, "not a float"},
-      {OP_ARGMAX, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}}, "1 dim and"},
+      {OP_ARGMAX, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}}, "2 dims and 1 new"},
       {OP_CONTRACT, 2, {x, w->w}, {.ndims = 1, .dims = &w->o}, "no argument has the dim o"},
       {OP_CONTRACT,
        2,

@@ -344,11 +344,9 @@ static void reduce(Maker *m, Op o, int which, bool partial) {
   static const int n[] = {1, 1, 2, 3};
   NodeId x = ARG(m, partial, m->b, m->d, m->h);
   DimId list[4][3] = {{m->b}, {m->h}, {m->b, m->h}, {m->b, m->d, m->h}};
-  if (o == OP_ARGMAX || o == OP_ARGMIN) which %= 2;
   if (o == OP_ANY || o == OP_ALL) x = truth(m, x);
-  Dims over = {.n = (uint8_t)n[which]};
-  memcpy(over.at, list[which], sizeof(DimId) * (size_t)n[which]);
-  maker_result(m, graph_reduce(m->g, o, x, &over));
+  bool along = (o == OP_ARGMAX || o == OP_ARGMIN) && n[which] > 1;
+  maker_result(m, maker_op(m, o, 1, &x, n[which], list[which], along, &list[which][which == 3]));
 }
 
 static void contract_plain(Maker *m) {

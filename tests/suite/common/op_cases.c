@@ -40,7 +40,8 @@ static const Row bound_rows[] = {{{"@ab"}, "v", 0, 0}};
 static const Row key_rows[] = {{{"ab"}, 0, 0, 0}, {{"bc"}, 0, 0, 0}};
 static const Row reduce_rows[] = {{{"abc"}, "b", 0, 0}, {{"abc"}, "c", 0, 0}, {{"abc"}, "ac", 0, 0},
                                   {{"bc"}, "bc", 0, 0}, {{"c"}, "c", 0, 0}, {{"ab"}, "a", 0, 0}};
-static const Row arg_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b", 0, 0}, {{"c"}, "c", 0, 0}};
+static const Row arg_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b", 0, 0}, {{"c"}, "c", 0, 0},
+                               {{"abc"}, "cb", "b", 0}, {{"abc"}, "ca", "c", 0}, {{"ab"}, "ab", "b", 0}, {{"abc"}, "bca", "c", 0}};
 static const Row contract_rows[] = {
     {{"ab", "bc"}, "b", 0, 0},   {{"cb", "ab"}, "b", 0, 0},   {{"abc", "abd"}, "b", 0, 0}, {{"abc", "bcd"}, "bc", 0, 0},
     {{"bc", "bc"}, "bc", 0, 0},  {{"bc", "c"}, "c", 0, 0},    {{"abc", "ad"}, "c", 0, 0},  {{"ab", "cd"}, "", 0, 0},
