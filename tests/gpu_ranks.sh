@@ -57,6 +57,7 @@ equal "data parallel" 2 examples/iris.mesh --mesh rows=2 --layout b=rows --set t
 equal "2 x 2" 4 "$digits" --mesh rows=2,cols=2 --layout b=rows,h=cols
 equal "2 x 4" 8 "$digits" --mesh rows=2,cols=4 --layout b=rows,h=cols --set train.steps=2
 equal "arg max over split classes" 4 "$digits" --mesh rows=2,cols=2 --layout b=rows,classes=cols
+equal "ZeRO of the optimizer" 4 "$digits" --mesh rows=4 --layout b=rows,optimizer/all=rows
 equal "ZeRO" 4 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows,optimizer/all=rows
 equal "uneven" 3 "$digits" --mesh rows=3 --layout b=rows,parameters/all=rows
 equal "halo" 3 "$tmp/cnn.mesh" --mesh rows=3 --layout y=rows,y2=rows --set train.steps=1
@@ -101,14 +102,17 @@ check "the first rank writes a trace" [ -s "$tmp/traced/trace.json" ]
 holds "numbers of graphs that ranks launch" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u | wc -l)" 1
 
 # A step is one graph, and the hosts neither wait for a GPU nor meet between steps: they only ask for the event behind each step.
+# With ZeRO, too, whose parameters are gathered after the decision.
 sed '/^data test/d' "$digits" >"$tmp/steps.mesh"
-for steps in 5 25; do
-  rm -f "$tmp"/calls.*
-  must env MESHC_STANDIN_CALLS="$tmp/calls.%" timeout 120 "$gpu" train "$tmp/steps.mesh" --np 2 --mesh rows=2 --layout b=rows --set train.steps=$steps -q
-  holds "graphs of $steps steps" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u)" "cuGraphLaunch $steps"
-  grep -hE '^(cuStreamSynchronize|cuStreamQuery|cuEventSynchronize) ' "$tmp"/calls.* | sort >"$tmp/waits.$steps"
+for layout in b=rows b=rows,optimizer/all=rows b=rows,optimizer/all=rows,parameters/all=rows; do
+  for steps in 5 25; do
+    rm -f "$tmp"/calls.*
+    must env MESHC_STANDIN_CALLS="$tmp/calls.%" timeout 120 "$gpu" train "$tmp/steps.mesh" --np 2 --mesh rows=2 --layout $layout --set train.steps=$steps -q
+    holds "graphs of $steps steps, $layout" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u)" "cuGraphLaunch $steps"
+    grep -hE '^(cuStreamSynchronize|cuStreamQuery|cuEventSynchronize) ' "$tmp"/calls.* | sort >"$tmp/waits.$steps"
+  done
+  same "waits for streams do not depend on the steps, $layout" "$tmp/waits.5" "$tmp/waits.25"
 done
-same "waits for streams do not depend on the steps" "$tmp/waits.5" "$tmp/waits.25"
 
 # A step that is not good on one GPU ends on all: the message is that of the CPU, and the steps before it have their results.
 printf '1\n2\n3\n4\n5\n6\n7\n8\n3\n5\n7\n14\n2\n4\n6\n8\n1\n3\n5\n7\n' >"$tmp/ids.csv"

@@ -120,6 +120,7 @@ typedef struct Listing {
   int64_t first, each; // the processors of the device
   int64_t me, devices; // number of the device among those of a group, and how many these are
   int64_t members;     // of a group on each device
+  bool by_kernels;     // of message_call
   char *staging;
   int64_t used; // bytes of slots so far
   VEC(TransferSet) pack, unpack;
@@ -229,8 +230,9 @@ static bool has_gaps(const MessagePart *p, const Transfer *t) {
 
 // Returns whether a message may be received in the result itself: it must not write what is in
 // between the elements of the box.
-static bool receives_directly(const MessagePart *p, const Transfer *t) {
-  return lies_so(p, t, t->to_stride) && !has_gaps(p, t);
+static bool receives_directly(const Listing *l, const Transfer *t) {
+  const MessagePart *p = &l->part[l->current];
+  return !l->by_kernels && lies_so(p, t, t->to_stride) && !has_gaps(p, t);
 }
 
 // Returns whether the library may use the block of one side (the sources, or the results) itself:
@@ -298,8 +300,8 @@ static void combine_boxes(Listing *l, const Involved *v, const char *own, bool s
 static void list_all_reduce(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   const Involved *v = &l->involved.at[0];
-  bool packs = l->members > 1;
-  char *slot = packs ? new_slots(l, 1) : NULL;
+  bool packs = l->members > 1, unpacks = packs || l->by_kernels;
+  char *slot = unpacks && (packs || !p->combines) ? new_slots(l, 1) : NULL;
   if (packs) add_pack(l, v, slot);
   if (p->combines) {
     combine_boxes(l, v, packs ? slot : v->src[0], true);
@@ -307,11 +309,11 @@ static void list_all_reduce(Listing *l) {
   }
   add_message(l, (Message){.kind = MESSAGE_REDUCE,
                            .from = packs ? slot : v->src[0],
-                           .to = packs ? slot : v->dst[0],
+                           .to = unpacks ? slot : v->dst[0],
                            .count = span_of(p, &v->t),
                            .type = l->what->type,
                            .monoid = l->what->monoid});
-  if (packs) add_unpack(l, v, (const char *const[]){slot});
+  if (unpacks) add_unpack(l, v, (const char *const[]){slot});
 }
 
 // Lists a reduce_scatter that the library combines. It needs the boxes of all destinations one
@@ -328,7 +330,7 @@ static void list_reduced_scatter(Listing *l) {
     char *slot = direct ? NULL : slot_at(l, slots, number_of(l, v->t.dst_of[0]));
     if (!direct) add_pack(l, v, slot);
     if (v->ndst == 0) continue;
-    if (direct && receives_directly(p, &v->t)) {
+    if (direct && receives_directly(l, &v->t)) {
       to = result_at(l, v);
     } else {
       if (direct) slot = to = new_slots(l, 1);
@@ -357,7 +359,7 @@ static void list_reduce_scatter(Listing *l) {
 
 static void list_all_gather(Listing *l) {
   const MessagePart *p = &l->part[l->current];
-  bool direct = all_lie_so(l, false);
+  bool direct = !l->by_kernels && all_lie_so(l, false);
   char *slots = direct ? NULL : new_slots(l, l->devices * l->members);
   const char *from = direct ? NULL : slot_at(l, slots, l->me * l->members);
   int64_t bytes = direct ? p->elements * dtype_bytes(l->what->type) : p->slot;
@@ -389,7 +391,7 @@ static void list_exchange(Listing *l) {
     const char *slot = NULL;
     if (v->nsrc) slot = send_box(l, v, device_of(l, v->t.dst_of[0]));
     if (v->ndst == 0) continue;
-    bool direct = v->nsrc == 0 && receives_directly(p, &v->t);
+    bool direct = v->nsrc == 0 && receives_directly(l, &v->t);
     char *to = direct ? result_at(l, v) : v->nsrc == 0 ? new_slots(l, 1) : NULL;
     if (to)
       add_receive(l, to, span_of(p, &v->t) * dtype_bytes(l->what->type),
@@ -444,7 +446,7 @@ static void take_involved(const TransferWalk *w, const Transfer *t, int64_t elem
 }
 
 MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                         int64_t first, int64_t each, char *staging) {
+                         int64_t first, int64_t each, bool by_kernels, char *staging) {
   Axes axes = group_axes(call->what);
   int64_t devices = devices_along(m, axes, each);
   Listing l = {.a = a,
@@ -457,6 +459,7 @@ MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const
                .me = device_index(m, axes, each, first),
                .devices = devices,
                .members = axes_size(m, axes) / devices,
+               .by_kernels = by_kernels,
                .staging = staging};
   walk_by_dim(m, call, take_involved, &l);
   list_part(&l);

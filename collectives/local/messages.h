@@ -73,8 +73,10 @@ typedef struct MessageCall {
 // Returns what the device with processors first..first + each - 1 does in a call, in memory of a.
 // `part` is the result of message_plans. Only the members on this device need addresses. The slots
 // begin at `staging`, a multiple of MEMORY_ALIGN. The function accesses neither blocks nor slots:
-// with `staging` NULL it finds out how many bytes the slots need.
+// with `staging` NULL it finds out how many bytes the slots need. by_kernels: only kernels write
+// the results, so that a caller who does not run them leaves the results as they are; what could be
+// received there directly takes a slot and an unpacking more.
 MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                         int64_t first, int64_t each, char *staging);
+                         int64_t first, int64_t each, bool by_kernels, char *staging);
 
 #endif

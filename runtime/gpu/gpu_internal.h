@@ -180,9 +180,8 @@ typedef struct StepPlan {
   uint32_t signs;
   int64_t sign;
   // The host leaves out what is after the commit of a step that is not committed, because the GPU
-  // cannot leave out one of its operations: a product into a persistent tensor, or with several
-  // ranks a collective into one. Such a step runs in two parts, COURSE_FIRST and COURSE_SECOND.
-  // Equal on all ranks.
+  // cannot leave out one of its operations (a product into a persistent tensor). Such a step runs
+  // in two parts, COURSE_FIRST and COURSE_SECOND. Equal on all ranks.
   bool halves;
   PlanNeed need;
   uint32_t nstatus;

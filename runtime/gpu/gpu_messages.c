@@ -14,14 +14,24 @@
 
 #include <sys/mman.h>
 
-// Lists what this rank does in a collective, in w->arena.
+// Returns whether a collective writes memory that outlives the step.
+static bool writes_lasting(const Program *p, const Collective *c) {
+  bool lasting = false;
+  for (uint32_t i = 0; i < c->nparts; i++) lasting = lasting || gpu_is_lasting(p, c->part[i].dst);
+  return lasting;
+}
+
+// Lists what this rank does in a collective, in w->arena. After the commit of a step that is not
+// good, messages travel all the same, but kernels do nothing: so only kernels write what outlives
+// the step.
 static MessageCall list_call(DeviceWork *w, const StepPlan *p, const GpuRound *round) {
   Exec *e = w->exec;
   CommCall *call = &e->call[round->instr];
   for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
   call->defers = p->defers;
+  bool by_kernels = p->commit != UINT32_MAX && writes_lasting(e->program, call->what);
   return message_call(w->arena, w->code->messages[round->instr], &e->program->mesh, call, e->first,
-                      e->own, p->slots);
+                      e->own, by_kernels, p->slots);
 }
 
 // Returns the bytes of the records of n sets.

@@ -69,8 +69,7 @@ static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan
 
 bool gpu_plan_defers(const Exec *e) { return e->defers && !e->nonfinite; }
 
-// Returns whether a reference is to memory that outlives the step: that of a persistent tensor.
-static bool is_lasting(const Program *p, Ref r) {
+bool gpu_is_lasting(const Program *p, Ref r) {
   while (r.tensor >= 0 && p->tensor[r.tensor].at.tensor != r.tensor) r = p->tensor[r.tensor].at;
   return r.tensor >= 0;
 }
@@ -78,36 +77,22 @@ static bool is_lasting(const Program *p, Ref r) {
 // Returns whether a product writes memory that outlives the step. Operands that it may only read
 // are taken as written.
 static bool writes_lasting(const Program *p, const Gemm *g) {
-  bool lasting = is_lasting(p, g->c);
+  bool lasting = gpu_is_lasting(p, g->c);
   for (int i = 0; i < GEMM_EXTRAS; i++) {
     const Ref *extra = gemm_extra(g, i);
-    lasting = lasting || (extra && is_lasting(p, *extra));
+    lasting = lasting || (extra && gpu_is_lasting(p, *extra));
   }
   return lasting;
 }
 
-// Returns whether a collective writes memory that outlives the step.
-static bool gathers_lasting(const Program *p, const Collective *c) {
-  bool lasting = false;
-  for (uint32_t i = 0; i < c->nparts; i++) lasting = lasting || is_lasting(p, c->part[i].dst);
-  return lasting;
-}
-
-// Returns whether instruction `in` would change memory that outlives the step if it ran after the
-// commit of a step that is not good: products and messages run in any case, kernels do not.
-// messages: collectives are messages between ranks.
-static bool cannot_be_left_out(const Program *p, const Instr *in, bool messages) {
-  if (in->kind == INSTR_GEMM) return writes_lasting(p, &in->u.gemm);
-  return messages && in->kind == INSTR_COLLECTIVE && gathers_lasting(p, &in->u.collective);
-}
-
-// Returns StepPlan.halves.
-static bool needs_halves(const Program *p, bool messages) {
+// Returns StepPlan.halves. A product after the commit is computed in any case. That changes nothing
+// in a step that is not committed, unless the result outlives the step.
+static bool needs_halves(const Program *p) {
   bool after_commit = false, halves = false;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
     after_commit = after_commit || in->kind == INSTR_COMMIT;
-    halves = halves || (after_commit && cannot_be_left_out(p, in, messages));
+    halves = halves || (after_commit && in->kind == INSTR_GEMM && writes_lasting(p, &in->u.gemm));
   }
   return halves;
 }
@@ -115,7 +100,7 @@ static bool needs_halves(const Program *p, bool messages) {
 static StepPlan plan_begin(const Exec *e) {
   return (StepPlan){.rows = e->rows,
                     .defers = gpu_plan_defers(e),
-                    .halves = needs_halves(e->program, e->ranks != NULL),
+                    .halves = needs_halves(e->program),
                     .commit = UINT32_MAX};
 }
 

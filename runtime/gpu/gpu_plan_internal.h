@@ -76,6 +76,10 @@ bool gpu_lacks(DeviceWork *w, uint32_t i, const char *what);
 MUST_USE bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round,
                               const TransferSet *set, uint32_t n);
 
+// -- gpu_plan.c
+// Returns whether a reference is to memory that outlives the step: that of a persistent tensor.
+bool gpu_is_lasting(const Program *p, Ref r);
+
 // -- gpu_messages.c
 // The functions of InstrPlan for collectives of ranks.
 bool gpu_messages_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);

@@ -303,8 +303,8 @@ typedef struct Shared {
 static const char *run_shared(Maker *m, const Compiled *c, const Shared *s, const CommCall *call) {
   const char *wrong = NULL;
   if (s->part)
-    return message_run(m->a, s->part, &c->program->mesh, s->each, call, run_message_set,
-                       &(MessageKernels){m, c});
+    return message_run(m->a, s->part, &c->program->mesh, s->each, call, maker_draw(m, 2),
+                       run_message_set, &(MessageKernels){m, c});
   for (int64_t r = 0; r < mesh_size(&c->program->mesh) && !wrong; r += s->each)
     wrong = run_sets(m, c, s->local, call, r, s->each, false);
   return wrong;

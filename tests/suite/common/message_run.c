@@ -13,13 +13,19 @@ typedef struct World {
   MessageCall *list; // by device
 } World;
 
+// Lists the messages of a device. Sets *strays if one of them is received elsewhere than in a slot.
 static MessageCall list_for(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                            int64_t first, int64_t each) {
-  int64_t bytes = message_call(a, part, m, call, first, each, NULL).staging;
+                            int64_t first, int64_t each, bool by_kernels, bool *strays) {
+  int64_t bytes = message_call(a, part, m, call, first, each, by_kernels, NULL).staging;
   uintptr_t room = (uintptr_t)arena_alloc(a, (size_t)bytes + MEMORY_ALIGN);
   char *staging = (char *)(ceil_div((int64_t)room, MEMORY_ALIGN) * MEMORY_ALIGN);
   memset(staging, 0xff, (size_t)bytes);
-  return message_call(a, part, m, call, first, each, staging);
+  MessageCall out = message_call(a, part, m, call, first, each, by_kernels, staging);
+  for (uint32_t i = 0; i < out.nmessages; i++) {
+    const void *to = out.message[i].to;
+    if (to && (uintptr_t)to - (uintptr_t)staging >= (uintptr_t)bytes) *strays = true;
+  }
+  return out;
 }
 
 static const char *run_all(const World *w, bool packs, RunSet *run, void *context) {
@@ -109,10 +115,13 @@ static const char *run_group(const World *w, const int64_t *peer, int64_t group)
 }
 
 const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, int64_t each,
-                        const CommCall *call, RunSet *run, void *context) {
+                        const CommCall *call, bool by_kernels, RunSet *run, void *context) {
   World w = {a, mesh_size(m) / each, arena_array(a, MessageCall, mesh_size(m))};
   int64_t *peer = arena_array(a, int64_t, w.devices);
-  for (int64_t i = 0; i < w.devices; i++) w.list[i] = list_for(a, part, m, call, i * each, each);
+  bool strays = false;
+  for (int64_t i = 0; i < w.devices; i++)
+    w.list[i] = list_for(a, part, m, call, i * each, each, by_kernels, &strays);
+  if (strays && by_kernels) return "a message is received in a result";
   Axes axes = w.list[0].axes;
   int64_t group = axes_size(m, axes);
   const char *wrong = run_all(&w, true, run, context);
