@@ -64,8 +64,9 @@ static bool collect(Choice *c) {
     NodeId arg = source_of(c, i);
     for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
       Axes split = c->placer->result.settled[arg].split[j];
+      if (!split.n) continue;
       int slot = source_slot(c, i, j);
-      any |= split.n > 0;
+      any = true;
       if (slot < 0 || (slot >= c->ndims && !owners_pay(c->g, c->n, split))) continue;
       axes_join(&c->wanted[slot],
                 slot < c->ndims ? split_allowed(c->g, c->id, slot, split) : split);
@@ -73,7 +74,7 @@ static bool collect(Choice *c) {
   }
   for (int k = 0; k < c->ndims; k++) {
     any |= w->hard[k].n || w->soft[k].n;
-    c->hard[k] = split_allowed(c->g, c->id, k, w->hard[k]);
+    if (w->hard[k].n) c->hard[k] = split_allowed(c->g, c->id, k, w->hard[k]);
   }
   return any;
 }
@@ -87,9 +88,10 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     int ndims = graph_node(c->g, arg)->dims.n, have, want = -1;
     const Sharding *settled = &c->placer->result.settled[arg];
     have = sharding_dim_of(settled, axis);
+    if (have < 0) continue;
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
-    if (have < 0 || have == want) continue;
+    if (have == want) continue;
     if (want < 0 &&
         place_is_gathered(c->placer, arg, graph_node(c->g, arg)->dims.at[have], axis, c->id))
       continue;
@@ -116,7 +118,7 @@ static double result_bytes(const Choice *c) {
 static int soft_slot(const Choice *c, int axis) {
   const Request *w = c->placer->request[c->id];
   for (int k = 0; k < c->ndims; k++)
-    if (axes_has(split_allowed(c->g, c->id, k, w->soft[k]), axis)) return k;
+    if (w->soft[k].n && axes_has(split_allowed(c->g, c->id, k, w->soft[k]), axis)) return k;
   return -1;
 }
 
@@ -262,6 +264,9 @@ static uint16_t axis_rule(const Choice *c, int axis) {
 // is that of the lists `first` (hard rules), `second` (arguments) and `third` (soft rules).
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
+  bool chosen = false;
+  for (int axis = 0; axis < MAX_AXES; axis++) chosen |= c->slot[axis] == slot;
+  if (!chosen) return out;
   axes_join(&all, second);
   axes_join(&all, third);
   for (int axis = 0; axis < MAX_AXES; axis++)
@@ -371,9 +376,10 @@ void place_choose(Placer *p, NodeId n) {
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   choose_slots(&c);
   Sharding *at = &p->result.computed[n];
-  for (int k = 0; k < c.ndims; k++)
-    at->split[k] =
-        split_allowed(p->g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]));
+  for (int k = 0; k < c.ndims; k++) {
+    Axes split = ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]);
+    at->split[k] = split.n ? split_allowed(p->g, n, k, split) : split;
+  }
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
     if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
