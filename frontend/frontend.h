@@ -226,6 +226,9 @@ typedef struct PipelineOptions {
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
   int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
   Timings *timings;  // receives time and memory of each pass; or NULL
+  // The result for the same graph, up to its program, which no memory budget has changed: what does
+  // not depend on the budget is taken over. Or NULL.
+  const struct Compilation *unlimited;
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.
   void (*passed)(void *watcher, const char *pass, const Graph *g);

@@ -210,10 +210,10 @@ static int asked_level(Arena *a, const PipelineOptions *opt, const Graph *collec
   return opt->again < levels ? opt->again : levels;
 }
 
-static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+// Compiles again at the first recompute level that fits the memory budget, if there is a budget and
+// the program in *out, at the lowest level, does not fit.
+static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   bool whole = last >= AFTER_PROGRAM;
-  if (!opt->memory && opt->again) out->again = asked_level(a, opt, out->collected);
-  if (whole || !opt->memory) compute_how(a, opt, last, out);
   out->least = whole ? program_bytes(out->compiled->program) : 0;
   if (!opt->memory || (whole && out->least <= opt->memory)) return;
   out->levels = remat_levels(a, out->collected);
@@ -221,6 +221,12 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   if (out->again) out->again_text = remat_level_text(a, out->again, out->levels);
   timings_end(opt->timings, "budget", 0);
   if (out->again || !whole) compute_how(a, opt, last, out);
+}
+
+static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+  if (!opt->memory && opt->again) out->again = asked_level(a, opt, out->collected);
+  if (last >= AFTER_PROGRAM || !opt->memory) compute_how(a, opt, last, out);
+  fit_memory(a, opt, last, out);
 }
 
 // Plans scatters, merges equal collectives and cancels inverse ones.
@@ -298,9 +304,14 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (!small_enough(selected, d)) return false;
   (void)mem_doing("compiling the program for", opt->codegen.for_);
   *out = (Compilation){.selected = proved(opt, selected, "select"), .plain = opt->plain};
-  if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
-    out->simplified = compute_what(a, opt, selected);
-  compute_rest(a, opt, end, out);
+  if (opt->unlimited) {
+    *out = *opt->unlimited;
+    fit_memory(a, opt, end, out);
+  } else {
+    if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
+      out->simplified = compute_what(a, opt, selected);
+    compute_rest(a, opt, end, out);
+  }
   if (end < AFTER_ORDER) return true;
   if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);
   // The result is a Program now, whose instructions know bytes and run-time scalars only.

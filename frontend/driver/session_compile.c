@@ -133,6 +133,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .store = {.like = s->stores, .freely = !s->keeps},
       .machine = &s->machine,
       .memory = (int64_t)memory,
+      .unlimited = s->unlimited,
       .machine_code = runs,
   };
   if (gpu) for_gpu(s, g, runs, out);

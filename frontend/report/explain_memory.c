@@ -35,17 +35,29 @@ static bool keeps_values(const Compilation *c) {
   return false;
 }
 
+// Compiles the step within the budget, or without one (NO_BUDGET).
+static bool foresee_within(const Session *s, const Selected *of, const Compilation *c,
+                           double budget, Foreseen *f) {
+  Session trial = *s;
+  *f = (Foreseen){.choice = {.mesh = c->simplified->mesh, .layout = c->simplified->layout}};
+  trial.budget = budget;
+  trial.unlimited = c->again || c->plain ? NULL : c;
+  return foresee_step(&trial, of, f);
+}
+
 bool explain_try_budget(Session *s, const Selected *of, Explain *e) {
   const Compilation *c = e->made;
   const Graph *g = c->simplified;
   if (!g || graph_count(g) > MOST_TRIED || !keeps_values(c)) return true;
   int64_t half = short_size(e->memory.persistent + c->compiled->program->arena_bytes / 2);
-  Session trial = *s;
-  Foreseen f = {.choice = {.mesh = g->mesh, .layout = g->layout}};
-  trial.budget = c->again ? NO_BUDGET : (double)half;
-  if (!foresee_step(&trial, of, &f)) return false;
-  // Where not even that fits, say what is least.
-  if (!c->again && f.peak > half) half = f.peak;
+  Foreseen f;
+  if (!foresee_within(s, of, c, c->again ? NO_BUDGET : (double)half, &f)) return false;
+  // Where not even that fits, try what needed least. Less may do: a budget that is met lets the
+  // compiler try more levels.
+  if (!c->again && f.peak > half) {
+    half = f.peak;
+    if (!foresee_within(s, of, c, (double)half, &f)) return false;
+  }
   if (!c->again && !f.again) return true;
   e->budget = (BudgetTrial){true, c->again ? 0 : half, f.peak, f.time->seconds};
   e->ledger->memory = explain_memory_text(s->arena, e);

@@ -1,7 +1,8 @@
 // Takes the remedies that `explain` prints, and applies them: every layout rule left out, every
-// layout(...) taken out of the text of the model, every changed layout that was compiled, and the
-// mesh without the processors that have no part of a dim. The model is then loaded with --mesh and
-// --layout as a user would write them, and compiled as `check` compiles it.
+// layout(...) taken out of the text of the model, every changed layout that was compiled, the mesh
+// without the processors that have no part of a dim, and the memory budget. The model is then
+// loaded with --mesh, --layout and --memory as a user would write them, and compiled as `check`
+// compiles it.
 // Calls, bytes sent, flops and memory must be those that were printed, and the predicted time
 // within 1 %. No remedy that is advised may make the step slower or need more memory.
 //
@@ -31,7 +32,8 @@ static void fault(const char *run, const char *remedy, const char *fmt, ...) {
 typedef struct Case {
   const char *model, *mesh, *layout, *more; // `more`: a further option and its argument, or NULL
   const char *argument;
-  bool large; // only with `all`
+  const char *memory; // argument of --memory, or NULL
+  bool large;         // only with `all`
 } Case;
 
 typedef struct Loaded {
@@ -48,11 +50,13 @@ static bool load(Loaded *l, const Case *c, const char *layout, const char *text)
   s->opt = &l->o;
   s->text = text;
   s->text_bytes = text ? strlen(text) : 0;
-  const char *word[] = {"meshc",    "explain", c->model, "--mesh",   c->mesh,
-                        "--layout", layout,    c->more,  c->argument};
+  const char *word[] = {"meshc",    "explain", c->model, "--mesh",    c->mesh,
+                        "--layout", layout,    c->more,  c->argument, c->memory ? "--memory" : NULL,
+                        c->memory};
   char *argv[countof(word) + 1] = {NULL};
-  int n = c->more ? 9 : 7;
-  for (int i = 0; i < n; i++) argv[i] = arena_text(s->arena, word[i], strlen(word[i]));
+  int n = 0;
+  for (size_t i = 0; i < countof(word); i++)
+    if (word[i]) argv[n++] = arena_text(s->arena, word[i], strlen(word[i]));
   bool ok = options_parse(&l->o, s->arena, s->diag, n, argv) && session_load(s);
   if (!ok) diag_print(s->diag, stdout, false);
   return ok;
@@ -106,6 +110,30 @@ static void apply(const Case *c, const WhatIfs *w, const WhatIf *x, const char *
   arena_free(a);
 }
 
+// Compiles the model within the memory budget that was tried, and compares.
+static void apply_budget(const Case *c, const BudgetTrial *b) {
+  Loaded l;
+  CheckFacts facts;
+  Arena *a = arena_new();
+  Case changed = *c;
+  changed.memory = arena_printf(a, "%lld", (long long)b->budget);
+  const char *run = arena_printf(a, "%s --mesh %s --layout %s", c->model, c->mesh, c->layout),
+             *remedy = arena_printf(a, "--memory %s", changed.memory);
+  if (!load(&l, &changed, c->layout, NULL) || !check_compile(&l.s, &facts)) {
+    fault(run, remedy, "it is refused");
+  } else {
+    int64_t peak = program_bytes(facts.made.compiled->program);
+    double is = session_simulate(&l.s, &facts.made)->seconds;
+    bool good = peak == b->peak && fabs(is - b->seconds) <= 0.01 * is;
+    if (!good)
+      fault(run, remedy, "peak %lld, step %g s were said; they are %lld, %g s", (long long)b->peak,
+            b->seconds, (long long)peak, is);
+    passed += good;
+  }
+  arena_free(l.s.arena);
+  arena_free(a);
+}
+
 // Returns the text of the model without the layout(...) at `pos`: its first argument, in
 // parentheses, takes its place.
 static const char *text_without(Arena *a, const char *text, Pos pos) {
@@ -130,7 +158,12 @@ static void remedies_of(const Case *c) {
     fault(c->model, c->layout, "refused");
     return;
   }
-  const WhatIfs *w = what_ifs(&l.s, &of, &made, WHAT_IF_ALL);
+  Explain *e = explain_new(&l.s, &made, &of, WHAT_IF_ALL);
+  if (!e || !explain_try_budget(&l.s, &of, e)) {
+    fault(c->model, c->layout, "cannot be explained");
+    return;
+  }
+  const WhatIfs *w = e->what_if;
   for (uint32_t i = 0; i < w->nrules; i++)
     if (w->without[i].known) apply(c, w, &w->without[i], NULL);
   for (uint32_t i = 0; i < w->npins; i++)
@@ -139,6 +172,7 @@ static void remedies_of(const Case *c) {
   for (uint32_t i = 0; i < w->ntried; i++) apply(c, w, &w->tried[i], NULL);
   for (uint32_t i = 0; i < w->nidle; i++)
     if (w->fewer[i].known) apply(c, w, &w->fewer[i], NULL);
+  if (e->budget.tried && e->budget.budget) apply_budget(c, &e->budget);
   arena_free(l.s.arena);
 }
 
