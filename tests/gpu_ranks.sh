@@ -180,10 +180,17 @@ sed 's/, on_nonfinite = skip//' "$tmp/zero.mesh" >"$tmp/stops.mesh"
 holds "a loss that is not finite" $? 4
 same "where it is not finite" "$tmp/cpu.out" "$tmp/gpu.out"
 
-# A signal that asks to stop, to one rank and to two
+# A signal that asks to stop, to one rank and to two, once there have been steps
 for ranks in 1 2; do
-  rm -rf "$tmp/asked"
-  timeout --preserve-status -k 30 -s TERM 3 "$gpu" train "$digits" --np $ranks --mesh rows=2 --layout b=rows -q --set train.steps=1000000 --checkpoint-dir "$tmp/asked" >/dev/null 2>&1
+  rm -rf "$tmp/asked" "$tmp/steps"
+  timeout --preserve-status -k 30 60 "$gpu" train "$digits" --np $ranks --mesh rows=2 --layout b=rows -q --set train.steps=1000000 --checkpoint-dir "$tmp/asked" --log-dir "$tmp/steps" >/dev/null 2>&1 &
+  asked=$!
+  for _ in $(seq 300); do
+    [ -s "$tmp/steps/metrics.jsonl" ] && break
+    sleep 0.1
+  done
+  kill -TERM $asked
+  wait $asked
   holds "a signal to $ranks ranks" $? 75
 done
 

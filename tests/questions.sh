@@ -7,6 +7,7 @@
 #   {expression}                 in such a line: integer arithmetic over the dims and axes of the model, so that a figure
 #                                is that of a formula and not one that was printed before
 #   @ used_layout                the layout that `plan` recommends costs what `check` says of it
+#   @ ways_out                   so do the layouts and the budget that the error of too much memory names
 #
 # A question that does not fit a model is asked in its nearest form. Every table has all 32.
 # Ends in `N passed, N failed, N skipped`.
@@ -41,8 +42,33 @@ ask() {
 used_layout() {
   use=$(sed -n 's/^use *\(--mesh .*\)  *(predicted \([^,]*\), \([^ ]* [^ ]*\) a processor)$/\1|\2|\3/p' "$shown")
   time=$(echo "$use" | cut -d'|' -f2) peak=$(echo "$use" | cut -d'|' -f3)
-  (cd "$here" && eval "\"\$meshc\" check $model.mesh ${use%%|*}" >"$tmp/used" 2>&1)
-  grep -q "^predicted *$time:" "$tmp/used" && grep -q "peak $peak a processor" "$tmp/used"
+  eval "costs \"$time\" \"$peak\" ${use%%|*}"
+}
+
+# costs TIME PEAK OPTION...: whether `check` with the options predicts this time and this peak, or says in its error that
+# so much is needed, and the time with as much
+costs() {
+  time=$1 peak=$2
+  shift 2
+  (cd "$here" && "$meshc" check "$model.mesh" "$@") >"$tmp/used" 2>&1
+  { grep -q "^predicted *$time:" "$tmp/used" && grep -q "peak $peak a processor" "$tmp/used"; } ||
+    { grep -q "needs $peak a processor" "$tmp/used" && grep -q "suffices: step $time " "$tmp/used"; }
+}
+
+ways_out() {
+  given=${command##*--memory }
+  given=${given%% *} ways=0 wrong=0
+  sed -n -e 's/^meshc: note: --layout "\(.*\)" [a-z ]*: peak \([^ ]* [^ ,]*\)\(.*\), step \([^ ]* [^ ]*\).*/\1|\2|\3|\4/p' \
+    -e 's/^hint: --memory \([0-9]*\) suffices: step \([^ ]* [^ ;]*\).*/|\1||\2/p' "$shown" >"$tmp/ways"
+  while IFS='|' read -r layout peak again time; do
+    ways=$((ways + 1))
+    case $layout$again in
+    '') costs "$time" '[^ ]* [^ ]*' --memory "$peak" ;;
+    *rematerialised) costs "$time" "$peak" --layout "$layout" --memory "$given" ;;
+    *) costs "$time" "$peak" --layout "$layout" || costs "$time" "$peak" --layout "$layout" --memory "$given" ;;
+    esac || wrong=$((wrong + 1))
+  done <"$tmp/ways"
+  [ $ways -gt 0 ] && [ $wrong = 0 ]
 }
 
 # Fails the question at hand, once, with the line that is missing.
@@ -71,7 +97,10 @@ table() { # FILE
     case $line in
     '# '*) question_end && number=${line#'# '} && number=${number%% *} ;;
     '$ '*) answered && command=${line#'$ '} ;;
-    '@ '*) ask "$command" && { ${line#'@ '} || missing "$command: ${line#'@ '} is not so"; } ;;
+    '@ '*)
+      ask "$command" # which may end with an error
+      ${line#'@ '} || missing "$command: ${line#'@ '} is not so"
+      ;;
     *) filled "$line" >>"$tmp/want" ;;
     esac
   done <"$1"
