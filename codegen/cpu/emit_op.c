@@ -243,6 +243,19 @@ static LLVMValueRef emit_and(Emit *e, const OpCall *c) { return bit_and(e, c->x[
 static LLVMValueRef emit_or(Emit *e, const OpCall *c) { return bit_or(e, c->x[0], c->x[1]); }
 static LLVMValueRef emit_not(Emit *e, const OpCall *c) { return bit_not(e, c->x[0]); }
 
+static LLVMValueRef emit_bit_xor(Emit *e, const OpCall *c) { return bit_xor(e, c->x[0], c->x[1]); }
+
+// Shifts by more bits than a number has are undefined in LLVM, so such a result is not used.
+static LLVMValueRef emit_shift_left(Emit *e, const OpCall *c) {
+  LLVMValueRef fits = int_cmp(e, LLVMIntULT, c->x[1], int_like(c->x[1], 32));
+  return pick(e, fits, shift_left(e, c->x[0], c->x[1]), zero_of(c));
+}
+static LLVMValueRef emit_shift_right(Emit *e, const OpCall *c) {
+  LLVMValueRef most = int_like(c->x[1], 31);
+  LLVMValueRef n = pick(e, int_cmp(e, LLVMIntULT, c->x[1], most), c->x[1], most);
+  return LLVMBuildAShr(e->b, c->x[0], n, "");
+}
+
 static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
   LLVMValueRef p = emit_convert(e, c->x[0], c->from[0], TYPE_BOOL);
   LLVMValueRef a = emit_coerce(e, c->x[1], c->from[1], c->type),

@@ -1,16 +1,18 @@
-// Running sums and maxima on a GPU. In: a kind and an element type. Out: the body of a function
-// that a launch of rows runs (ir/program/gpu_ordered.h).
+// Running sums, products and maxima on a GPU. In: a kind and an element type. Out: the body of a
+// function that a launch of rows runs (ir/program/gpu_ordered.h).
 //
 //   a thread     combines the elements of its piece of the row
 //   the team     joins the values of its pieces, in log2(team) rounds
 //   a thread     goes through its piece again, beginning with the value of the pieces before it
 //
-// Sums of floats are accumulated in f64, in another order than on a CPU; sums of integers wrap. A
+// Sums and products of floats are accumulated in f64, in another order than on a CPU; those of
+// integers wrap. A
 // running maximum that is NaN stays.
 #include "codegen/gpu/gpu_ordered_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-// The running value of a thread: for a sum `value`, for a maximum also its position `at`.
+// The running value of a thread: for a sum or product `value`, for a maximum also its position
+// `at`.
 typedef struct Scan {
   GpuEmit *g;
   OrderedKind kind;
@@ -21,7 +23,8 @@ typedef struct Scan {
   GpuRow row;
 } Scan;
 
-static bool sums(const Scan *s) { return s->kind == ORDERED_CUMSUM; }
+// Whether the running value joins all elements. A maximum is one of them.
+static bool joins(OrderedKind kind) { return kind == ORDERED_CUMSUM || kind == ORDERED_CUMPROD; }
 static LLVMValueRef running(Scan *s) {
   return emit_read(&s->g->e, reg_type(&s->g->e, s->acc), s->value);
 }
@@ -42,8 +45,11 @@ static LLVMValueRef stays(Scan *s, LLVMValueRef best, LLVMValueRef x) {
 static void scan_add(Scan *s, LLVMValueRef x, LLVMValueRef i) {
   Emit *e = &s->g->e;
   LLVMValueRef old = running(s), at = get(s->g, s->at);
-  if (sums(s)) {
-    scan_set(s, dtype_is_float(s->acc) ? add(e, old, x) : int_add(e, old, x), at);
+  bool sum = s->kind == ORDERED_CUMSUM;
+  if (joins(s->kind)) {
+    LLVMValueRef y = !dtype_is_float(s->acc) ? (sum ? int_add : int_mul)(e, old, x)
+                                             : (sum ? add : mul)(e, old, x);
+    scan_set(s, y, at);
     return;
   }
   LLVMValueRef keeps = stays(s, old, x);
@@ -117,7 +123,7 @@ static void scan_piece(Scan *s, bool stores) {
   if (stores) {
     LLVMValueRef exclusive = not_zero(e, gpu_ordered_slot(s->g, ORDERED_EXCLUSIVE)),
                  after = running(s);
-    scan_store(s, l.var, sums(s) ? pick(e, exclusive, before, after) : after);
+    scan_store(s, l.var, joins(s->kind) ? pick(e, exclusive, before, after) : after);
   }
   loop_end(e, &l);
 }
@@ -138,13 +144,15 @@ static void scan_begin(Scan *s) {
   s->hi = int_min(e, int_add(e, s->lo, piece), s->n);
 }
 
-// Sets the value of an empty piece: 0, or the first element of the row for a maximum.
+// Sets the value of an empty piece: 0 of a sum, 1 of a product, or the first element of the row for
+// a maximum.
 static void scan_start(Scan *s) {
   Emit *e = &s->g->e;
   LLVMTypeRef t = reg_type(e, s->acc);
-  s->value = variable(s->g, t, LLVMConstNull(t));
+  LLVMValueRef one = dtype_is_float(s->acc) ? LLVMConstReal(t, 1) : LLVMConstInt(t, 1, false);
+  s->value = variable(s->g, t, s->kind == ORDERED_CUMPROD ? one : LLVMConstNull(t));
   s->at = variable(s->g, e->i64, i64_of(e, 0));
-  if (!sums(s)) {
+  if (!joins(s->kind)) {
     LLVMBasicBlockRef empty = if_begin(e, int_less(e, i64_of(e, 0), s->n));
     LLVMBuildStore(e->b, scan_load(s, i64_of(e, 0)), s->value);
     if_end(e, empty);
@@ -153,7 +161,7 @@ static void scan_start(Scan *s) {
 }
 
 static Dtype scan_type(OrderedKind kind, Dtype type) {
-  if (kind == ORDERED_CUMSUM) return dtype_is_float(type) ? TYPE_F64 : TYPE_I64;
+  if (joins(kind)) return dtype_is_float(type) ? TYPE_F64 : TYPE_I64;
   return type == TYPE_BF16 || type == TYPE_F16 ? TYPE_F32 : type;
 }
 

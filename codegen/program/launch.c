@@ -298,6 +298,7 @@ void gemm_emit(Builder *b, const Group *g) {
 static OrderedKind ordered_kind(Op op) {
   switch ((int)op) {
   case OP_CUMSUM: return ORDERED_CUMSUM;
+  case OP_CUMPROD: return ORDERED_CUMPROD;
   case OP_CUMMAX: return ORDERED_CUMMAX;
   case OP_CUM_INDEX: return ORDERED_CUM_INDEX;
   case OP_ARGSORT: return ORDERED_ARGSORT;

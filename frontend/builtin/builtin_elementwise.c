@@ -5,7 +5,7 @@
 // in the gradient.
 #include <math.h>
 
-#include "frontend/model/build_internal.h"
+#include "frontend/builtin/builtin_internal.h"
 #include "ir/eval/eval_rules.h"
 
 Origin group_begin(Build *b, Pos pos) {
@@ -43,6 +43,34 @@ Value builtin_pointwise(Build *b, const Call *c) {
   if (fold(b, c, n, &folded)) return folded;
   if (n > 1) build_joined(b, c->pos, n, c->arg);
   return build_pointwise(b, c->pos, c->row->op, c->row->typing, n, c->arg);
+}
+
+// Returns whether argument i is an integer or a bool.
+static bool is_integer(Build *b, const Call *c, int i) {
+  const Value *v = &c->arg[i];
+  bool is_float = v->kind == VALUE_NUMBER ? !v->integer
+                                          : dtype_is_float((Dtype)graph_node(b->g, v->node)->type);
+  if (!is_float) return true;
+  diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s takes integers, not %s", c->row->name,
+             v->kind == VALUE_NUMBER ? "a fraction"
+                                     : dtype_text((Dtype)graph_node(b->g, v->node)->type));
+  return diag_hint(b->d, "use cast(x, i32)");
+}
+
+// Builds an operation on the bits of i32 numbers. bit_not(x) is bit_xor(x, -1).
+Value builtin_bits(Build *b, const Call *c) {
+  Value x[2] = {c->arg[0], c->row->formal[1].name ? c->arg[1] : value_number(-1, true)};
+  for (int i = 0; c->row->formal[i].name; i++)
+    if (!is_integer(b, c, i)) return value_poison;
+  build_joined(b, c->pos, 2, x);
+  if (x[0].kind == VALUE_NUMBER && x[1].kind == VALUE_NUMBER) {
+    Cell cell[2] = {{.v = dtype_round(TYPE_I32, x[0].number)},
+                    {.v = dtype_round(TYPE_I32, x[1].number)}};
+    Node node = {.op = (uint16_t)c->row->op, .type = TYPE_I32, .nargs = 2};
+    double y = eval_scalar(b->g, &node, (const Dtype[]){TYPE_I32, TYPE_I32}, cell).v;
+    return number_of(b, c->row->op, 2, x, y, true);
+  }
+  return build_pointwise(b, c->pos, c->row->op, ARITHMETIC, 2, x);
 }
 
 Value builtin_square(Build *b, const Call *c) {

@@ -1,5 +1,5 @@
-// Builds functions that depend on the order along one dim: cumsum, cummax, argsort, sort, median
-// and top_k.
+// Builds functions that depend on the order along one dim: cumsum, cumprod, cummax, argsort, sort,
+// median and top_k.
 //
 //   median[t](x)        take(x, place), for the middle place or the two middle places of argsort(x)
 //   sort[t](x)          take(x, argsort(x)): the values are read by a lookup, which has a gradient
@@ -31,7 +31,7 @@ Value builtin_cumsum(Build *b, const Call *c) {
       !switch_read(b, c, 2, &reverse))
     return value_poison;
   NodeId x = build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg));
-  return value_tensor(ordered(b, c, OP_CUMSUM, x,
+  return value_tensor(ordered(b, c, c->row->op, x,
                               (exclusive ? ORDER_EXCLUSIVE : 0u) | (reverse ? ORDER_REVERSE : 0u)));
 }
 

@@ -32,9 +32,8 @@ static bool is_apart(const Graph *g, const Node *n) {
 static bool is_sum(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
   if (!is_float(n)) return false;
-  return row->cls == REDUCE || row->cls == CONTRACT ? adds(row->monoid)
-         : n->op == OP_SCATTER_ADD                  ? n->attr.monoid != MONOID_MAX
-                                                    : n->op == OP_CUMSUM;
+  if (n->op == OP_SCATTER_ADD) return n->attr.monoid != MONOID_MAX;
+  return (row->cls == REDUCE || row->cls == CONTRACT || row->cls == ORDERED) && adds(row->monoid);
 }
 
 static bool has_block(const Graph *g, const Node *n) {

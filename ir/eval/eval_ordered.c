@@ -1,4 +1,5 @@
-// Ordered operations in the evaluator, row by row: running sums and maxima, sorted indices.
+// Ordered operations in the evaluator, row by row: running sums, products and maxima, sorted
+// indices.
 //
 // An element is tainted if errors within the bounds could change its place in the order: if its
 // interval, from value minus bound to value plus bound, overlaps that of another element. Equal
@@ -55,7 +56,7 @@ static void each_row(const EvalNode *c, OrderedRule *rule) {
   }
 }
 
-// -- running sums and maxima --------------------------------------------------------------------
+// -- running sums, products and maxima ----------------------------------------------------------
 
 static void sum_row(const OrderedRow *row) {
   Dtype t = row->c->out->type, acc = dtype_accumulator(t);
@@ -65,6 +66,17 @@ static void sum_row(const OrderedRow *row) {
     if (!exclusive) sum_add(&s, row_cell(row, i), t);
     row_put(row, i, sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS));
     if (exclusive) sum_add(&s, row_cell(row, i), t);
+  }
+}
+
+static void product_row(const OrderedRow *row) {
+  Dtype t = row->c->out->type;
+  bool exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
+  RunningProduct p = product_one;
+  for (int64_t i = 0; i < row->n; i++) {
+    if (!exclusive) product_factor(&p, row_cell(row, i), t);
+    row_put(row, i, product_cell(&p, t));
+    if (exclusive) product_factor(&p, row_cell(row, i), t);
   }
 }
 
@@ -99,6 +111,7 @@ static void max_index_row(const OrderedRow *row) {
 }
 
 void eval_cumsum(const EvalNode *c) { each_row(c, sum_row); }
+void eval_cumprod(const EvalNode *c) { each_row(c, product_row); }
 void eval_cummax(const EvalNode *c) { each_row(c, max_row); }
 void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 

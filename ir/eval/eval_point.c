@@ -389,6 +389,17 @@ static Cell point_or(const PointCall *p) {
   return (Cell){a.v != 0 || b.v != 0, 0, (a.t || b.t) && !sure};
 }
 
+static Cell point_bit_and(const PointCall *p) { return wrapped(p, bits(p->x[0]) & bits(p->x[1])); }
+static Cell point_bit_or(const PointCall *p) { return wrapped(p, bits(p->x[0]) | bits(p->x[1])); }
+static Cell point_bit_xor(const PointCall *p) { return wrapped(p, bits(p->x[0]) ^ bits(p->x[1])); }
+static Cell point_shift_left(const PointCall *p) {
+  return bits(p->x[1]) > 31 ? plain(0) : wrapped(p, bits(p->x[0]) << bits(p->x[1]));
+}
+static Cell point_shift_right(const PointCall *p) {
+  double step = bits(p->x[1]) > 31 ? 0x1p32 : ldexp(1, (int)bits(p->x[1]));
+  return plain(floor(p->x[0].v / step));
+}
+
 static Cell point_where(const PointCall *p) {
   Cell c = p->x[0], a = p->x[1], b = p->x[2], y = c.v != 0 ? a : b;
   if (!c.t) return y;

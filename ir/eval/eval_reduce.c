@@ -162,30 +162,8 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
 // -- product, logsumexp -------------------------------------------------------------------------
 
-// The range of partial products of an element: `above` is the product of all magnitudes above 1,
-// `below` of all magnitudes below 1. A program may multiply in any order. The result is tainted
-// (uncertain) if a partial product can overflow or underflow although the product of all factors
-// does not.
-typedef struct Partial {
-  double above, below;
-  int64_t rounded; // number of multiplications that rounded
-  bool zero, infinite;
-} Partial;
-
-static void partial_factor(Partial *p, Cell x) {
-  double high = fabs(x.v) + x.b, low = fmax(fabs(x.v) - x.b, 0);
-  if (x.v == 0 && x.b == 0)
-    p->zero = true;
-  else if (isinf(x.v))
-    p->infinite = true;
-  else {
-    if (high > 1) p->above *= high;
-    if (low < 1) p->below *= low;
-  }
-}
-
-static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
-  double slack = 1 + 2 * (double)n * unit_roundoff(acc);
+static bool product_unknown(const RunningProduct *p, Dtype acc) {
+  double slack = 1 + 2 * (double)p->n * unit_roundoff(acc), y = p->y.v;
   bool over = p->above * slack > largest_finite(acc), under = p->below < least_normal(acc) * slack;
   if (isnan(y)) return false;
   if (p->zero) return over;
@@ -194,44 +172,44 @@ static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
          (over && under);
 }
 
-static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide, int64_t *rounded) {
-  double p = dtype_is_float(t)
+void product_factor(RunningProduct *p, Cell x, Dtype t) {
+  Dtype acc = dtype_accumulator(t);
+  Cell y = p->y;
+  double v = dtype_is_float(t)
                  ? y.v * x.v
                  : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
-  bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
-  *wide *= fabs(x.v) + x.b;
-  *rounded += !exact;
-  return (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t};
+  bool exact = fma(y.v, x.v, -v) == 0 && dtype_round(acc, v) == v;
+  double high = fabs(x.v) + x.b, low = fmax(fabs(x.v) - x.b, 0);
+  p->y = (Cell){v, y.b + least_subnormal(acc) * !exact, y.t || x.t};
+  p->wide *= high;
+  p->rounded += !exact;
+  p->n++;
+  p->zero = p->zero || (x.v == 0 && x.b == 0);
+  p->infinite = p->infinite || isinf(x.v);
+  if ((x.v == 0 && x.b == 0) || isinf(x.v)) return;
+  if (high > 1) p->above *= high;
+  if (low < 1) p->below *= low;
+}
+
+Cell product_cell(const RunningProduct *p, Dtype t) {
+  if (!dtype_is_float(t)) return p->y;
+  // A program accumulates in f64: each multiplication adds a relative error of the roundoff of f64.
+  double wide = p->wide * exp(2 * unit_roundoff(TYPE_F64) * (double)p->rounded);
+  Cell y = p->y;
+  double b = isfinite(y.v) ? fmax(wide - fabs(y.v), 0) + y.b : wide < INF ? 0 : y.b;
+  Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
+  stored.t = y.t || product_unknown(p, dtype_accumulator(t));
+  return cell_finish(t, stored);
 }
 
 void eval_prod(const EvalNode *c) {
-  Dtype t = c->out->type, acc = dtype_accumulator(t);
   int64_t n = c->out->elements;
-  double *wide = arena_array(c->arena, double, n + 1);
-  Partial *partial = arena_array(c->arena, Partial, n + 1);
-  for (int64_t i = 0; i < n; i++) {
-    tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
-    partial[i] = (Partial){.above = 1, .below = 1};
-  }
+  RunningProduct *p = arena_array(c->arena, RunningProduct, n + 1);
+  for (int64_t i = 0; i < n; i++) p[i] = product_one;
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
-  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
-    int64_t at = w.at[0];
-    Cell x = tensor_cell(c->arg[0], w.at[1]);
-    tensor_put(c->out, at,
-               product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
-    partial_factor(&partial[at], x);
-  }
-  int64_t factors = n ? c->arg[0]->elements / n : 0;
-  for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
-    Cell y = tensor_cell(c->out, i);
-    // A program accumulates in f64: each multiplication adds a relative error of the roundoff of
-    // f64.
-    wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded);
-    double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
-    Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
-    stored.t = y.t || product_unknown(&partial[i], acc, factors, y.v);
-    tensor_put(c->out, i, cell_finish(t, stored));
-  }
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    product_factor(&p[w.at[0]], tensor_cell(c->arg[0], w.at[1]), c->out->type);
+  for (int64_t i = 0; i < n; i++) tensor_put(c->out, i, product_cell(&p[i], c->out->type));
 }
 
 // Computes y = log(sum(exp(x - m))) + m, where m is the maximum. The derivative by x is exp(x - y).

@@ -91,6 +91,22 @@ Cell cell_rounded(Dtype t, double v, double b, bool exact);
 // Returns the integer of type t that has the low bits of x.
 double int_wrap(Dtype t, int64_t x);
 
+// The state of a product while its factors are multiplied one by one. A program may multiply in any
+// order: `above` is the product of all magnitudes above 1, `below` of all magnitudes below 1. The
+// product is tainted (uncertain) if a partial product can overflow or underflow although the
+// product of all factors does not. Its bound is the product of |x| + bound(x) minus that of |x|.
+typedef struct RunningProduct {
+  Cell y;                    // the product, and the sum of the errors of roundings to subnormals
+  double wide, above, below; // `wide`: the product of |x| + bound(x)
+  int64_t n, rounded;        // number of factors, and of multiplications that rounded
+  bool zero, infinite;       // a factor is 0 or infinite, exactly
+} RunningProduct;
+static const RunningProduct product_one = {.y = {1, 0, false}, .wide = 1, .above = 1, .below = 1};
+// Multiplies by x, of type t. Integers wrap.
+void product_factor(RunningProduct *p, Cell x, Dtype t);
+// Returns the product rounded to t.
+Cell product_cell(const RunningProduct *p, Dtype t);
+
 // The state of a sum while its terms are added one by one.
 typedef struct Sum {
   double v, abs, b; // sums of the terms, of their absolute values, of their bounds

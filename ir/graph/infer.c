@@ -221,6 +221,10 @@ static bool infer_boolean(InferCall *c) {
   return true;
 }
 
+static bool infer_bits(InferCall *c) {
+  return want_type(c, 0, TYPE_I32) && want_type(c, 1, TYPE_I32);
+}
+
 static bool infer_join_any(InferCall *c) { return same_types(c, 0); }
 static bool infer_join(InferCall *c) { return not_bool(c, 0) && same_types(c, 0); }
 

@@ -19,11 +19,10 @@ const char *gpu_ordered_name(OrderedKind kind, Dtype type) {
     [TYPE_F16] = name "_f16", [TYPE_I32] = name "_i32", [TYPE_U8] = name "_u8",                    \
     [TYPE_I64] = name "_i64", [TYPE_U64] = name "_u64", [TYPE_BOOL] = name "_bool"                 \
   }
-  static const char *const names[][TYPE_COUNT] = {[ORDERED_CUMSUM] = NAMES("cumsum"),
-                                                  [ORDERED_CUMMAX] = NAMES("cummax"),
-                                                  [ORDERED_CUM_INDEX] = NAMES("cum_index"),
-                                                  [ORDERED_ARGSORT] = NAMES("sort"),
-                                                  [ORDERED_TOP_K] = NAMES("sort")};
+  static const char *const names[][TYPE_COUNT] = {
+      [ORDERED_CUMSUM] = NAMES("cumsum"), [ORDERED_CUMPROD] = NAMES("cumprod"),
+      [ORDERED_CUMMAX] = NAMES("cummax"), [ORDERED_CUM_INDEX] = NAMES("cum_index"),
+      [ORDERED_ARGSORT] = NAMES("sort"),  [ORDERED_TOP_K] = NAMES("sort")};
 #undef NAMES
   return names[kind][type];
 }

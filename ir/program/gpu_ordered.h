@@ -4,12 +4,12 @@
 // with three pointers (source, result, scratch), ORDERED_SLOTS slots and no numbers. Units are
 // rows: the elements along the ordered dim at one index of the other dims.
 //
-// A running sum or maximum of a row is computed by a team of threads. Each has a piece of the row,
-// so many successive elements. It combines them in order, the results of the pieces are combined in
-// log2(team) rounds, and then each thread goes through its piece again, beginning with the result
-// of the pieces before it. So the order of additions depends on the length of a row, and sums of
-// floats are f64. Rows are sorted by a block of threads: runs of ORDERED_RUN elements first, then
-// runs are merged in pairs.
+// A running sum, product or maximum of a row is computed by a team of threads. Each has a piece of
+// the row, so many successive elements. It combines them in order, the results of the pieces are
+// combined in log2(team) rounds, and then each thread goes through its piece again, beginning with
+// the result of the pieces before it. So the order of additions depends on the length of a row, and
+// sums of floats are f64. Rows are sorted by a block of threads: runs of ORDERED_RUN elements
+// first, then runs are merged in pairs.
 #ifndef IR_GPU_ORDERED_H
 #define IR_GPU_ORDERED_H
 
@@ -27,7 +27,7 @@ enum {
   ORDERED_K,        // sort: how many results a row has; those that it lacks are 0
   ORDERED_SRC_STEP, // distance of neighbours in a row, in elements
   ORDERED_DST_STEP,
-  ORDERED_EXCLUSIVE, // cumsum: 1: a result does not have its own element
+  ORDERED_EXCLUSIVE, // cumsum, cumprod: 1: a result does not have its own element
   ORDERED_REVERSED,  // cum_index: 1: position i is the element n - 1 - i of the row
   ORDERED_FLIP, // sort: the bits of keys that are inverted: none, or all for a descending order
   ORDERED_TEAM_LOG2, // scan: threads of a team

@@ -454,7 +454,8 @@ static void put_gemm(const Out *o, const Gemm *x) {
 }
 
 static void put_ordered(const Out *o, const Ordered *x) {
-  static const char *const kinds[] = {"cumsum", "cummax", "cum_index", "argsort", "top_k"};
+  static const char *const kinds[] = {"cumsum",    "cumprod", "cummax",
+                                      "cum_index", "argsort", "top_k"};
   static const char *const flags[] = {" exclusive", " reverse", " descending"};
   put(o, "%s", kinds[x->kind]);
   for (unsigned i = 0; i < countof(flags); i++)

@@ -358,7 +358,8 @@ typedef struct Collective {
 // row after the other.
 typedef enum OrderedKind {
   ORDERED_CUMSUM,
-  ORDERED_CUMMAX,
+  ORDERED_CUMPROD,
+  ORDERED_CUMMAX, // the kinds up to here have results of the type of the source
   ORDERED_CUM_INDEX,
   ORDERED_ARGSORT,
   ORDERED_TOP_K

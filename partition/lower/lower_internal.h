@@ -16,7 +16,7 @@ NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin 
 // the converted dims, the source of the window is converted instead. The source is smaller, because
 // a window repeats elements.
 NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
-// Adds and returns `op`, cumsum or cummax, along a dim of x that is split over axes.
+// Adds and returns `op`, cumsum, cumprod or cummax, along a dim of x that is split over axes.
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
 // Adds and returns a top_k along a dim of x that is split over axes.
 NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);

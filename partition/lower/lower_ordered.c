@@ -1,6 +1,7 @@
 // Ordered operations along a split dim: local work, one small all_gather, local work.
 //
-//   cumsum   gathers one total of each block; each block adds the totals of the blocks before it
+//   cumsum   gathers one total of each block; each block adds the totals of the blocks before it;
+//            cumprod and cummax likewise
 //   top_k    gathers the k largest of each block, and takes the k largest of these
 //
 // Candidates of top_k travel as keys (value, inverted global index): equal values are ranked by
@@ -34,21 +35,20 @@ static const char *why_split(Graph *g, DimId block, const char *what) {
                       axes_text(g->arena, g->mesh, d->axes), what);
 }
 
-// -- cumsum, cummax -----------------------------------------------------------------------------
-
-static double least(Dtype t) {
-  if (dtype_is_float(t)) return -(double)INFINITY;
-  if (t == TYPE_I32) return (double)INT32_MIN;
-  return t == TYPE_I64 ? (double)INT64_MIN : 0;
-}
+// -- cumsum, cumprod, cummax --------------------------------------------------------------------
 
 // Returns the type in which a cumsum over type t adds. Narrow numbers are added in a wider type, so
 // that the result is rounded only once.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
+static Op reduction(Monoid m) {
+  return m == MONOID_SUM ? OP_SUM : m == MONOID_PROD ? OP_PROD : OP_MAX;
+}
+
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
-  bool sum = op == OP_CUMSUM;
-  Dtype narrow = (Dtype)graph_node(g, x)->type, type = sum ? wide_type(narrow) : narrow;
+  Monoid m = op_row(op)->monoid;
+  Dtype narrow = (Dtype)graph_node(g, x)->type,
+        type = monoid_idempotent(m) ? narrow : wide_type(narrow);
   DimId d = attr->dims[0];
   Axes axes = dim_get(g->dims, d)->axes;
   DimId parts = own_dim(g, d, "parts", axes_size(g->mesh, axes)),
@@ -56,7 +56,7 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   Dims along = {.n = 1, .at = {d}}, one = {.n = 1, .at = {part}}, all = {.n = 1, .at = {parts}};
   x = graph_cast(g, x, type);
   NodeId local = graph_add(g, op, 1, &x, attr);
-  NodeId total = graph_reduce(g, sum ? OP_SUM : OP_MAX, x, &along);
+  NodeId total = graph_reduce(g, reduction(m), x, &along);
   Dims to = graph_node(g, total)->dims;
   if (!dims_add(g->dims, &to, part)) BUG("totals have too many dims");
   total = graph_broadcast(g, total, &to);
@@ -65,9 +65,9 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   NodeId own = graph_reduce(g, OP_MIN, graph_index(g, part), &one), other = graph_index(g, parts);
   bool reverse = attr->flags & ORDER_REVERSE;
   NodeId before = graph_binary(g, OP_LT, reverse ? own : other, reverse ? other : own);
-  NodeId none = graph_const(g, type, sum ? 0 : least(type));
-  NodeId prefix = graph_reduce(g, sum ? OP_SUM : OP_MAX, graph_where(g, before, total, none), &all);
-  return graph_cast(g, graph_binary(g, sum ? OP_ADD : OP_MAXIMUM, local, prefix), narrow);
+  NodeId none = graph_const(g, type, monoid_identity(m, type));
+  NodeId prefix = graph_reduce(g, reduction(m), graph_where(g, before, total, none), &all);
+  return graph_cast(g, graph_binary(g, monoid_op(m, type), local, prefix), narrow);
 }
 
 // -- top_k --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@
 //              other                             stays
 //   ordered    sorted                            full
 //              of a top_k                        each processor finds candidates, which are merged
-//              of a cumsum or cummax, other      stays
+//              of a running operation, other     stays
 //   region     the dim that the loop runs over   full
 //              other                             stays
 #include "partition/sharding/sharding_internal.h"
@@ -70,7 +70,7 @@ static DimRole window_role(const Node *n, DimId d) {
 }
 
 static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
-  if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
+  if (d != n->attr.dims[0] || op_row((Op)n->op)->monoid) return keep(n, d);
   bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
               4; // a key of 8 bytes: 4 for the value, 4 for its index
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};

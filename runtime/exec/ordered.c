@@ -1,12 +1,12 @@
-// Operations that are ordered along one dim: cumsum, cummax, cum_index, argsort, top_k. A row is
-// the elements along that dim at one index of the other dims.
+// Operations that are ordered along one dim: cumsum, cumprod, cummax, cum_index, argsort, top_k. A
+// row is the elements along that dim at one index of the other dims.
 //
-// Running sums and maxima process LANES rows that are neighbours in memory together, so that they
-// read full cache lines and vectorise also where the elements of a row are far apart. Sorting maps
-// each element to an unsigned key such that keys and elements have equal order (NaN largest, both
-// zeros equal; keys are inverted for a descending order). It sorts pairs of key and index: few by
-// insertion, many by a stable radix sort from the lowest digit. For a small k, top_k keeps a sorted
-// list.
+// Running sums, products and maxima process LANES rows that are neighbours in memory together, so
+// that they read full cache lines and vectorise also where the elements of a row are far apart.
+// Sorting maps each element to an unsigned key such that keys and elements have equal order (NaN
+// largest, both zeros equal; keys are inverted for a descending order). It sorts pairs of key and
+// index: few by insertion, many by a stable radix sort from the lowest digit. For a small k, top_k
+// keeps a sorted list.
 #include "runtime/exec/ordered_internal.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ static inline void store_f16(uint16_t *p, double x) {
 #define store_plain(p, x) (*(p) = (x))
 
 // Calls the macro DO for each element type with: its Dtype, the suffix of function names, the type
-// in memory, the accumulator of sums, the type of comparisons, the load and the store function.
+// in memory, the accumulator of sums and products, the type of comparisons, the load and the store
+// function.
 #define TYPES(DO)                                                                                  \
   DO(TYPE_F32, f32, float, double, float, load_plain, store_f32)                                   \
   DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                               \
@@ -59,17 +60,17 @@ static inline void store_f16(uint16_t *p, double x) {
 // two's complement.
 #define store_wrapped(p, x) memcpy(p, &(x), sizeof *(p))
 
-// -- running sums and maxima --------------------------------------------------------------------
+// -- running sums, products and maxima ----------------------------------------------------------
 
-// A running sum or maximum of m rows of n elements. Element i of row l of the source is element
-// i * src_step + l * src_lane in memory; for the destination with dst_step and dst_lane.
+// A running sum, product or maximum of m rows of n elements. Element i of row l of the source is
+// element i * src_step + l * src_lane in memory; for the destination with dst_step and dst_lane.
 typedef struct RunningScan {
   int64_t n, m, src_step, dst_step, src_lane, dst_lane;
   bool exclusive;
 } RunningScan;
 typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
-// Defines a function that computes the running sums or maxima of s->m rows. For one row, the number
+// Defines a function that computes the running results of s->m rows. For one row, the number
 // 1 is passed as a constant, so that the compiler keeps the running value in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
   static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
@@ -79,22 +80,28 @@ typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
       fn##_rows_##name(s, s->m, src, dst);                                                         \
   }
 
-#define SUM(id, name, T, Acc, Cmp, load, store)                                                    \
-  EVERYWHERE void sum_rows_##name(const RunningScan *s, int64_t m, const void *src, void *dst) {   \
-    Acc sum[LANES] = {0};                                                                          \
+// Defines running results that begin with `first` and join each element by the operator `op`.
+#define ACCUMULATE(fn, first, op, name, T, Acc, load, store)                                       \
+  EVERYWHERE void fn##_rows_##name(const RunningScan *s, int64_t m, const void *src, void *dst) {  \
+    Acc all[LANES];                                                                                \
+    for (int64_t l = 0; l < m; l++) all[l] = first;                                                \
     for (int64_t i = 0; i < s->n; i++) {                                                           \
       const T *x = (const T *)src + i * s->src_step;                                               \
       T *y = (T *)dst + i * s->dst_step;                                                           \
       for (int64_t l = 0; l < m; l++) {                                                            \
-        Acc before = sum[l];                                                                       \
-        sum[l] = (Acc)(before + (Acc)load(x + l * s->src_lane));                                   \
-        Acc put = s->exclusive ? before : sum[l];                                                  \
+        Acc before = all[l];                                                                       \
+        all[l] = (Acc)(before op(Acc) load(x + l * s->src_lane));                                  \
+        Acc put = s->exclusive ? before : all[l];                                                  \
         store(y + l * s->dst_lane, put);                                                           \
       }                                                                                            \
     }                                                                                              \
   }                                                                                                \
-  ONE_OR_MORE(sum, name)
+  ONE_OR_MORE(fn, name)
+#define SUM(id, name, T, Acc, Cmp, load, store) ACCUMULATE(sum, 0, +, name, T, Acc, load, store)
+#define PRODUCT(id, name, T, Acc, Cmp, load, store)                                                \
+  ACCUMULATE(product, 1, *, name, T, Acc, load, store)
 TYPES(SUM)
+TYPES(PRODUCT)
 
 // True if `best`, the running maximum so far, is still the maximum after element x. A `best` that
 // is NaN is kept.
@@ -138,8 +145,9 @@ TYPES(MAXIMUM)
   ONE_OR_MORE(place, name)
 TYPES(PLACE)
 
-#define ROW(id, name, T, Acc, Cmp, load, store) [id] = {sum_##name, max_##name, place_##name},
-static ScanFn *const scan_rule[TYPE_COUNT][3] = {TYPES(ROW)};
+#define ROW(id, name, T, Acc, Cmp, load, store)                                                    \
+  [id] = {sum_##name, product_##name, max_##name, place_##name},
+static ScanFn *const scan_rule[TYPE_COUNT][ORDERED_CUM_INDEX + 1] = {TYPES(ROW)};
 
 // -- sorting ------------------------------------------------------------------------------------
 
@@ -253,8 +261,7 @@ static void sort_row(const BoundOrdered *b, const char *src, int32_t *dst, void 
 static bool is_scan(const Ordered *w) { return w->kind <= ORDERED_CUM_INDEX; }
 
 static int64_t dst_bytes(const Ordered *w) {
-  return w->kind == ORDERED_CUMSUM || w->kind == ORDERED_CUMMAX ? dtype_bytes(w->type)
-                                                                : (int64_t)sizeof(int32_t);
+  return w->kind <= ORDERED_CUMMAX ? dtype_bytes(w->type) : (int64_t)sizeof(int32_t);
 }
 
 // Returns how many rows are computed together. This is more than 1 only for running sums and maxima
@@ -286,7 +293,7 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
   return left;
 }
 
-// Computes the running sums or maxima of m rows. With ORDER_REVERSE, sums and maxima run from the
+// Computes the running results of m rows. With ORDER_REVERSE, they run from the
 // last element of a row to the first. The positions in the result of cum_index count from the first
 // element in any case.
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {

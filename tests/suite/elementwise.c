@@ -290,13 +290,14 @@ static void need(bool there, const char *what, const char *name) {
 }
 
 // Checks that the table has a row for every built-in function without brackets, except copies,
-// losses (tested by another suite) and functions that are not elementwise.
+// functions of integers and losses (tested by other suites), and functions that are not
+// elementwise.
 static void builtins_have_rows(void) {
-  static const char *const others[] = {"cast",       "stop_gradient",
-                                       "square_sum", "sigmoid_cross_entropy",
-                                       "size",       "layout",
-                                       "checkpoint", "gradient",
-                                       "grad",       NULL};
+  static const char *const others[] = {
+      "cast",    "stop_gradient", "square_sum",  "sigmoid_cross_entropy",
+      "size",    "layout",        "checkpoint",  "gradient",
+      "grad",    "bit_and",       "bit_or",      "bit_xor",
+      "bit_not", "shift_left",    "shift_right", NULL};
 #define BUILTIN(name, bracket, rule, op, typing, ...)                                              \
   if (!strcmp(#bracket, "NONE") && !in_list(others, #name))                                        \
     need(has_row(#name), "the built-in function", #name);
@@ -305,10 +306,11 @@ static void builtins_have_rows(void) {
 }
 
 // Checks that the graph of the suite has every pointwise operation, except those that only the
-// compiler makes.
+// compiler makes, and those of integers.
 static void ops_have_rows(const Graph *g) {
-  static const char *const others[] = {"stop_gradient", "checkpoint", "cast", "bound_index",
-                                       "arg_key",       "key_index",  NULL};
+  static const char *const others[] = {"stop_gradient", "checkpoint", "cast",        "bound_index",
+                                       "arg_key",       "key_index",  "bit_and",     "bit_or",
+                                       "bit_xor",       "shift_left", "shift_right", NULL};
   bool seen[OP_COUNT] = {false};
   for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \

@@ -2,7 +2,7 @@
 // executor's (runtime/exec/ordered.c), on the emulator of GPU threads: every kind and type, random
 // shapes and strides, NaN, both zeros and ties among the elements, several operand sets in a
 // launch. All results must have equal bits, but for sums of floats, whose order of additions
-// differs: these are in the error bound of f64 sums.
+// differs: these are in the error bound of f64 sums; and products, likewise.
 //
 //   suite_gpu_ordered [seed]   one case
 #include <math.h>
@@ -93,7 +93,7 @@ static void many_rows(Case *c) {
 static Case random_case(void) {
   Case c = {.w = {.kind = (OrderedKind)below(KINDS), .type = types[below(countof(types))]}};
   if (c.w.kind <= ORDERED_CUM_INDEX && below(2)) c.w.flags |= ORDER_REVERSE;
-  if (c.w.kind == ORDERED_CUMSUM && below(2)) c.w.flags |= ORDER_EXCLUSIVE;
+  if (c.w.kind <= ORDERED_CUMPROD && below(2)) c.w.flags |= ORDER_EXCLUSIVE;
   if (c.w.kind == ORDERED_ARGSORT && below(2)) c.w.flags |= ORDER_DESCENDING;
   if (!below(60)) {
     many_rows(&c);
@@ -136,7 +136,8 @@ static void launch(const Case *c) {
 // absolute values of the row.
 static bool close_enough(const Case *c, Dtype t, double x, double y, double sum) {
   if (x == y || (isnan(x) && isnan(y))) return true;
-  if (c->w.kind != ORDERED_CUMSUM || !dtype_is_float(t)) return false;
+  if (c->w.kind > ORDERED_CUMPROD || !dtype_is_float(t)) return false;
+  if (c->w.kind == ORDERED_CUMPROD) sum = fmin(fabs(x), fabs(y));
   // each way rounds n times to f64, and the result once to its type
   double last = ldexp(fabs(x) > fabs(y) ? fabs(x) : fabs(y), 1 - dtype_format(t).digits);
   return fabs(x - y) <= last + (double)c->n * 0x1p-52 * sum;
@@ -172,8 +173,12 @@ static bool run_case(const Case *c) {
     BUG("a case is too large");
   for (int i = 0; i < SETS; i++) {
     int64_t data = below(3), bytes = dtype_bytes(c->w.type);
-    for (int64_t k = 0; k < c->src_elements; k++)
-      dtype_store(c->w.type, device.sources[i] + k * bytes, number(c->w.type, data));
+    bool product = c->w.kind == ORDERED_CUMPROD && dtype_is_float(c->w.type) && data == 1;
+    for (int64_t k = 0; k < c->src_elements; k++) {
+      double x = number(c->w.type, data);
+      if (product) x = dtype_round(c->w.type, 1 + x / 2048); // no product is out of range
+      dtype_store(c->w.type, device.sources[i] + k * bytes, x);
+    }
     memset(device.results[i], 0x55, ROOM);
   }
   launch(c);

@@ -88,6 +88,7 @@ static const char *const own[] = {
     "y% = cumsum[b](x, reverse = true)",
     "y% = cumsum[b](x, exclusive = true)",
     "y% = cummax[b](x)",
+    "y% = cumprod[b](x)",
     "y% = sort[b](x)",
     "y% = argsort[b](x, descending = true)",
     "top%, at% = top_k[b -> one](x)\ny% = x - sum[one](top% + at%)",

@@ -55,6 +55,24 @@ static void naive_sum(const Ordered *w, int64_t n, const double *x, double *y) {
   }
 }
 
+static void naive_product(const Ordered *w, int64_t n, const double *x, double *y) {
+  bool real = dtype_is_float(w->type), exclusive = w->flags & ORDER_EXCLUSIVE;
+  double product = 1;
+  uint64_t bits = 1; // of an integer, modulo 2^64
+  for (int64_t k = 0; k < n; k++) {
+    int64_t i = w->flags & ORDER_REVERSE ? n - 1 - k : k;
+    double old = product;
+    uint64_t old_bits = bits;
+    product *= x[i];
+    if (!real) bits *= (uint64_t)(int64_t)x[i];
+    int64_t put = (int64_t)(exclusive ? old_bits : bits);
+    y[i] = real                  ? dtype_round(w->type, exclusive ? old : product)
+           : w->type == TYPE_I32 ? (double)(int32_t)put
+           : w->type == TYPE_U8  ? (double)(uint8_t)put
+                                 : (double)put;
+  }
+}
+
 static void naive_max(const Ordered *w, int64_t n, const double *x, double *y, bool place) {
   int64_t best = -1;
   for (int64_t k = 0; k < n; k++) {
@@ -85,6 +103,7 @@ static void naive_sort(const Ordered *w, int64_t n, const double *x, double *y) 
 static void naive(const Ordered *w, int64_t n, const double *x, double *y) {
   switch (w->kind) {
   case ORDERED_CUMSUM: naive_sum(w, n, x, y); break;
+  case ORDERED_CUMPROD: naive_product(w, n, x, y); break;
   case ORDERED_CUMMAX: naive_max(w, n, x, y, false); break;
   case ORDERED_CUM_INDEX: naive_max(w, n, x, y, true); break;
   case ORDERED_ARGSORT:
@@ -106,7 +125,7 @@ static void random_case(Case *c, OrderedKind kind, Dtype t) {
   *c = (Case){.w = {.kind = kind, .type = t}};
   int64_t n = lengths[below((int64_t)countof(lengths))];
   if (kind <= ORDERED_CUMMAX + 1) c->w.flags = below(2) ? ORDER_REVERSE : 0;
-  if (kind == ORDERED_CUMSUM && below(2)) c->w.flags |= ORDER_EXCLUSIVE;
+  if (kind <= ORDERED_CUMPROD && below(2)) c->w.flags |= ORDER_EXCLUSIVE;
   if (kind == ORDERED_ARGSORT && below(2)) c->w.flags = ORDER_DESCENDING;
   c->w.k = kind == ORDERED_TOP_K ? 1 + below(n < 2 ? 2 : n) : 0;
   c->m = kind == ORDERED_TOP_K ? c->w.k : n;

@@ -156,6 +156,9 @@ TWO(le, x <= z)
 TWO(and, x > 0 && z > 0)
 TWO(or, x > 0 || z > 0)
 ONE(not, !(x > 0))
+ONE(isnan, isnan(x))
+ONE(isinf, isinf(x) != 0)
+ONE(isfinite, isfinite(x))
 
 // -- derivatives --------------------------------------------------------------------------------
 
@@ -271,6 +274,9 @@ const Elementary elementary[] = {
     TRUTH(and, "(x > 0) and (z > 0)")
     TRUTH(or, "(x > 0) or (z > 0)")
     TRUTH(not, "not (x > 0)")
+    TRUTH(isnan, "isnan(x)")
+    TRUTH(isinf, "isinf(x)")
+    TRUTH(isfinite, "isfinite(x)")
 };
 // clang-format on
 const int elementary_count = (int)countof(elementary);

@@ -76,6 +76,13 @@ static const OpTypes pointwise[] = {
     {OP_LE, "filub", DATA_SPECIAL, 0},
     {OP_AND, "b", DATA_REAL, 0},
     {OP_OR, "b", DATA_REAL, 0},
+    {OP_BIT_AND, "i", DATA_WILD, 0},
+    {OP_BIT_OR, "i", DATA_WILD, 0},
+    {OP_BIT_XOR, "i", DATA_WILD, 0},
+    {OP_SHIFT_LEFT, "i", DATA_SMALL, 0},
+    {OP_SHIFT_LEFT, "i", DATA_WILD, 0},
+    {OP_SHIFT_RIGHT, "i", DATA_SMALL, 0},
+    {OP_SHIFT_RIGHT, "i", DATA_WILD, 0},
     {OP_CLIP, "filu", DATA_SPECIAL, 0},
     {OP_ARG_KEY, "fiub", DATA_SPECIAL, 0},
 };

@@ -166,6 +166,11 @@ static int64_t int_op(Op op, Dtype t, int64_t a, int64_t b, int64_t c) {
   case OP_MIN: return above(t, b, a) ? a : b;
   case OP_CLIP: a = a < b ? b : a; return a > c ? c : a;
   case OP_NOT: return !a;
+  case OP_BIT_AND: return a & b;
+  case OP_BIT_OR: return a | b;
+  case OP_BIT_XOR: return a ^ b;
+  case OP_SHIFT_LEFT: return b < 0 || b > 31 ? 0 : (int64_t)((uint64_t)a << b);
+  case OP_SHIFT_RIGHT: return b < 0 || b > 31 ? -(a < 0) : floor_div(a, (int64_t)1 << b);
   case OP_AND:
   case OP_ALL: return a && b;
   case OP_OR:

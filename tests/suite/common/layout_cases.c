@@ -325,6 +325,7 @@ static void pointwise_two(Maker *m, Op o, bool wide, bool partial) {
   if (o == OP_DIV || o == OP_MOD || o == OP_FLOOR_DIV) y = positive(m, y);
   if (o == OP_POW) x = positive(m, x);
   if (o == OP_ARG_KEY) y = graph_index(m->g, m->d);
+  if (o >= OP_BIT_AND && o <= OP_SHIFT_RIGHT) x = IDS(m, m->b, m->d), y = IDS(m, m->d, m->h);
   NodeId z = graph_binary(m->g, o, x, y);
   maker_result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
 }

@@ -142,6 +142,7 @@ static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
   DimId d = pick_dim(m, s);
   Attr t = {.ndims = 1, .dims = &d, .flags = maker_draw(m, 4)};
   if (maker_draw(m, 2)) return scale(m, graph_add(m->g, OP_CUMSUM, 1, &x, &t));
+  if (!maker_draw(m, 4)) return scale(m, graph_add(m->g, OP_CUMPROD, 1, &x, &t));
   t.flags &= ORDER_REVERSE;
   return graph_add(m->g, OP_CUMMAX, 1, &x, &t);
 }

@@ -190,6 +190,17 @@ static void cumsum_integers(Maker *m) {
   maker_result(m, graph_binary(m->g, OP_ADD, ordered(m, OP_CUMSUM, x, m->v, 0),
                                graph_cast(m->g, y, TYPE_I32)));
 }
+static void cumprod(Maker *m) {
+  maker_result(m, ordered(m, OP_CUMPROD, X(m, m->b, m->v), m->v, 0));
+}
+static void cumprod_before(Maker *m) {
+  maker_result(m, ordered(m, OP_CUMPROD, X(m, m->b, m->n), m->n, ORDER_EXCLUSIVE));
+}
+static void cumprod_reverse(Maker *m) {
+  NodeId x = IDS(m, m->b, m->v), y = ordered(m, OP_CUMPROD, X(m, m->v, m->d), m->v, ORDER_REVERSE);
+  maker_result(m, graph_binary(m->g, OP_MUL, y,
+                               graph_cast(m->g, ordered(m, OP_CUMPROD, x, m->v, 0), TYPE_F32)));
+}
 static void cummax(Maker *m) { maker_result(m, ordered(m, OP_CUMMAX, X(m, m->b, m->v), m->v, 0)); }
 static void cummax_reverse(Maker *m) {
   maker_result(m, ordered(m, OP_CUMMAX, X(m, m->b, m->v), m->v, ORDER_REVERSE));
@@ -307,6 +318,9 @@ const LayoutCase window_cases[] = {
     {"cumsum_terms", cumsum_terms},
     {"cumsum_narrow", cumsum_narrow},
     {"cumsum_integers", cumsum_integers},
+    {"cumprod", cumprod},
+    {"cumprod_before", cumprod_before},
+    {"cumprod_reverse", cumprod_reverse},
     {"cummax", cummax},
     {"cummax_reverse", cummax_reverse},
     {"cummax_integers", cummax_integers},

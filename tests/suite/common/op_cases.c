@@ -106,6 +106,7 @@ static Rows rows_of(Op op) {
              {OP_STATE, decl_rows, countof(decl_rows)},         {OP_CONST, scalar_rows, countof(scalar_rows)},
              {OP_STEP, scalar_rows, countof(scalar_rows)},      {OP_VALUES, values_rows, countof(values_rows)},
              {OP_INDEX, index_rows, countof(index_rows)},       {OP_CUMSUM, cumsum_rows, countof(cumsum_rows)},
+             {OP_CUMPROD, cumsum_rows, countof(cumsum_rows)},
              {OP_CUMMAX, cummax_rows, countof(cummax_rows)},    {OP_CUM_INDEX, cummax_rows, countof(cummax_rows)},
              {OP_ARGSORT, argsort_rows, countof(argsort_rows)}, {OP_TOP_K, top_k_rows, countof(top_k_rows)},
              {OP_PIN, pin_rows, countof(pin_rows)},             {OP_CARRY, loop_rows, countof(loop_rows)},
@@ -130,27 +131,20 @@ static Rows rows_of(Op op) {
 #define NUMBERS "fhdiu"
 static const struct {
   const char *rule, *types;
-} takes_rows[] = {{"decl", ANY_TYPE},      {"values", ANY_TYPE},
-                  {"typed", ANY_TYPE},     {"index", "i"},
-                  {"step", "i"},           {"training", ""},
-                  {"random", "f"},         {"same", NUMBERS},
-                  {"flt", "fhd"},          {"boolean", "b"},
-                  {"join", NUMBERS},       {"compare", ANY_TYPE},
-                  {"join_any", ANY_TYPE},  {"any", ANY_TYPE},
-                  {"bound", "i"},          {"where", ANY_TYPE},
-                  {"arg_key", "fhiub"},    {"key_index", "fhiub"},
-                  {"sum", ANY_TYPE},       {"mean", ANY_TYPE},
-                  {"arg", ANY_TYPE},       {"contract", NUMBERS},
-                  {"broadcast", ANY_TYPE}, {"rename", ANY_TYPE},
-                  {"split", ANY_TYPE},     {"merge", ANY_TYPE},
-                  {"take", ANY_TYPE},      {"scatter", NUMBERS},
-                  {"window", ANY_TYPE},    {"window_at", ANY_TYPE},
-                  {"ordered", NUMBERS},    {"order_index", NUMBERS},
-                  {"top_k", NUMBERS},      {"carry", ANY_TYPE},
-                  {"at", ANY_TYPE},        {"scan", ANY_TYPE},
-                  {"final", ANY_TYPE},     {"collect", ANY_TYPE},
-                  {"pin", ANY_TYPE},       {"all_reduce", ""},
-                  {"reblock", ""}};
+} takes_rows[] = {{"decl", ANY_TYPE},      {"values", ANY_TYPE},  {"typed", ANY_TYPE},
+                  {"index", "i"},          {"step", "i"},         {"training", ""},
+                  {"random", "f"},         {"same", NUMBERS},     {"flt", "fhd"},
+                  {"boolean", "b"},        {"join", NUMBERS},     {"compare", ANY_TYPE},
+                  {"join_any", ANY_TYPE},  {"any", ANY_TYPE},     {"bits", "i"},
+                  {"bound", "i"},          {"where", ANY_TYPE},   {"arg_key", "fhiub"},
+                  {"key_index", "fhiub"},  {"sum", ANY_TYPE},     {"mean", ANY_TYPE},
+                  {"arg", ANY_TYPE},       {"contract", NUMBERS}, {"broadcast", ANY_TYPE},
+                  {"rename", ANY_TYPE},    {"split", ANY_TYPE},   {"merge", ANY_TYPE},
+                  {"take", ANY_TYPE},      {"scatter", NUMBERS},  {"window", ANY_TYPE},
+                  {"window_at", ANY_TYPE}, {"ordered", NUMBERS},  {"order_index", NUMBERS},
+                  {"top_k", NUMBERS},      {"carry", ANY_TYPE},   {"at", ANY_TYPE},
+                  {"scan", ANY_TYPE},      {"final", ANY_TYPE},   {"collect", ANY_TYPE},
+                  {"pin", ANY_TYPE},       {"all_reduce", ""},    {"reblock", ""}};
 
 static const char *takes_text(Op op) {
   static const char *const rule[OP_COUNT] = {
@@ -242,6 +236,7 @@ static Range smooth_range(Op op, int arg) {
   case OP_DIV:
   case OP_MOD:
   case OP_FLOOR_DIV: return arg == 0 ? (Range){-9, 9, false} : (Range){0.7, 3, true};
+  case OP_CUMPROD:
   case OP_PROD: return (Range){0.6, 1.6, true};
   case OP_FLOOR:
   case OP_CEIL:
@@ -263,16 +258,17 @@ static bool divides(Op op, int arg) {
 }
 
 static double whole_number(Op op, int arg, Dtype t, uint64_t *state) {
-  double reach = op == OP_POW && arg == 1 ? 3 : op == OP_PROD ? 2 : 4;
+  bool product = op == OP_PROD || op == OP_CUMPROD;
+  double reach = op == OP_POW && arg == 1 ? 3 : product ? 2 : 4;
   double x = (double)(next_random(state) % (uint64_t)(2 * reach + 1)) - reach;
   if (t == TYPE_BOOL) return x > 0;
   if (t == TYPE_U8 || (op == OP_POW && arg == 1)) x = fabs(x);
-  if ((op == OP_PROD || (op == OP_POW && arg == 0)) && !dtype_is_float(t) && x == 0) x = 1;
+  if ((product || (op == OP_POW && arg == 0)) && !dtype_is_float(t) && x == 0) x = 1;
   return divides(op, arg) && x == 0 ? 1 : x;
 }
 
 static double special_number(Op op, uint64_t *state) {
-  double large = op == OP_POW ? 9 : 300; // the fourth power is within f16
+  double large = op == OP_CUMPROD ? 2 : op == OP_POW ? 9 : 300; // powers are within f16
   const double odd[] = {0.0, -0.0, 1, -1, 0.5, -2.5, 3, -large, large, 1e-30};
   uint64_t k = next_random(state) % 26;
   if (k >= countof(odd) + 3) return smooth_number((Range){-3, 3, false}, state);

@@ -595,14 +595,15 @@ static int64_t rank_of(Dtype t, const double *x, int64_t n, int64_t i, bool desc
 
 static void running(const Ordered *o, const double *x, int64_t n, double *y) {
   bool reverse = o->flags & ORDER_REVERSE, before = o->flags & ORDER_EXCLUSIVE;
-  double sum = 0, most = 0;
+  bool product = o->kind == ORDERED_CUMPROD;
+  double sum = product, most = 0;
   int64_t best = -1;
   for (int64_t k = 0; k < n; k++) {
     int64_t i = reverse ? n - 1 - k : k;
     double old = sum;
-    sum = combine(OP_SUM, o->type, sum, x[i]);
+    sum = combine(product ? OP_PROD : OP_SUM, o->type, sum, x[i]);
     if (best < 0 || x[i] > most || (isnan(x[i]) && !isnan(most))) most = x[i], best = i;
-    y[i] = o->kind == ORDERED_CUMSUM   ? (before ? old : sum)
+    y[i] = o->kind < ORDERED_CUMMAX    ? (before ? old : sum)
            : o->kind == ORDERED_CUMMAX ? most
                                        : (double)best;
   }
@@ -621,8 +622,8 @@ static int64_t ranked(const Ordered *o, const double *x, int64_t n, double *y) {
 static void run_ordered(Interp *in, const Ordered *o, int64_t r) {
   int64_t n = size(in, o->n, r), at[MAX_RANK] = {0}, rows = 1;
   double *x = arena_array(in->a, double, n + 1), *y = arena_array(in->a, double, n + o->k + 1);
-  bool sums = o->kind == ORDERED_CUMSUM || o->kind == ORDERED_CUMMAX;
-  Dtype to = sums ? o->type : TYPE_I32;
+  bool values = o->kind <= ORDERED_CUMMAX;
+  Dtype to = values ? o->type : TYPE_I32;
   for (int i = 0; i < o->nrows; i++) rows *= size(in, o->row[i].count, r);
   for (int64_t row = 0; row < rows; row++) {
     int64_t src = 0, dst = 0, m = n;
