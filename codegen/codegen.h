@@ -247,7 +247,19 @@ typedef struct CodeOptions {
   int opt;             // optimization level of LLVM, 0..3
   const char *without; // host features that code must not use, such as "fma,f16c"; NULL: none
   const char *cache;   // directory of the compile cache, NULL: no cache
+  // The level of CPUs for which code_object compiles, a name of code_levels; NULL: the host.
+  const char *level;
 } CodeOptions;
+// The levels of CPUs for which code_object compiles: those of the x86-64 psABI, and aarch64. The
+// list ends with NULL.
+extern const char *const code_levels[];
+// Returns whether the level is of the architecture on which this process runs.
+bool code_level_is_here(const char *level);
+// Compiles all kernels of p to one relocatable ELF object. Kernel i has the symbol k<i> and, if it
+// has partial results, k<i>_combine. Returns the bytes, malloc'd, and their number in *n, or NULL
+// after an error in d.
+char *code_object(const Program *p, Kernel *const *kernels, const CodeOptions *opt, size_t *n,
+                  Diag *d);
 // Compiles the kernels that are not in the cache, and stores the addresses of their code in
 // ProgKernel.run and ProgKernel.combine of p. Returns NULL after an error in d: this build has no
 // LLVM and a kernel is not in the cache.

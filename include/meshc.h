@@ -113,6 +113,18 @@ MESHC_API meshc_model *meshc_open_file(const char *path, const meshc_options *op
  * the caller frees with meshc_close. */
 MESHC_API meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
                                        const meshc_options *options, meshc_error **error);
+/* Opens a package: a model that `meshc compile` has compiled, in the folder `path`. It needs no
+ * compiler: a program that opens only packages links libmeshc_run, 1/30 of libmeshc, in which
+ * meshc_open_file and meshc_open_text are errors. meshc_compile then returns a program of the
+ * package; the values that it can fetch were chosen when the package was made. meshc_train,
+ * meshc_evaluate and meshc_json are errors. The only option is "threads". Returns NULL after an
+ * error, else the model, which the caller frees with meshc_close. */
+MESHC_API meshc_model *meshc_open_package(const char *path, const meshc_options *options,
+                                          meshc_error **error);
+/* Opens a packed package of `size` bytes (docs/package.md), which must live as long as the model.
+ * `name` is its name in messages; NULL means "package". Otherwise as meshc_open_package. */
+MESHC_API meshc_model *meshc_open_packed(const void *bytes, size_t size, const char *name,
+                                         const meshc_options *options, meshc_error **error);
 /* Frees the model with all its programs. NULL is allowed. */
 MESHC_API void meshc_close(meshc_model *model);
 /* Returns the warnings of all calls so far, or NULL if there are none. The list belongs to the

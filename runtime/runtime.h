@@ -282,6 +282,10 @@ MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Po
 // value. Returns false after an error in d that names `what`, the array, and the first element that
 // would lose its value.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
+// Prints an array with its name and the names of its dims. One of more than ARRAY_WHOLE elements is
+// shortened. It has no size 0.
+enum { ARRAY_WHOLE = 64 };
+void array_print(FILE *out, const char *name, const char *const *dim, const Array *x);
 // Writes sizes as "[2, 3]" to `out`, memory of `room` bytes. Returns `out`.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
 // Returns true if one shape becomes the other by merging neighbouring axes into one axis and

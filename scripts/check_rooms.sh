@@ -14,7 +14,7 @@ folders() {
     collectives) echo "passes local ranks" ;;
     partition) echo "sharding place lower explain search" ;;
     codegen) echo "values order fuse cpu gpu program simulate" ;;
-    runtime) echo "files data exec gpu train" ;;
+    runtime) echo "files data exec gpu train package library" ;;
     frontend) echo "syntax model builtin step driver verify report library command" ;;
   esac
 }
@@ -26,6 +26,7 @@ others() {
     collectives/*) echo "ir/base ir/program" ;;
     codegen/gpu) echo "ir/* collectives collectives/local" ;;
     partition/* | codegen/*) echo "ir/* collectives" ;;
+    runtime/library) echo "include ir/base ir/program collectives/local collectives/ranks" ;;
     runtime | runtime/*) echo "ir/base ir/program collectives/local collectives/ranks" ;;
     frontend/library | frontend/command) echo "include ir/* collectives* partition* codegen* runtime*" ;;
     frontend | frontend/*) echo "ir/* collectives* partition* codegen* runtime*" ;;

@@ -13,9 +13,9 @@
 #include "codegen/cpu/cache_internal.h"
 #include "codegen/cpu/host_internal.h"
 #include "codegen/cpu/llvm_internal.h"
-#include "codegen/cpu/load_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
 #include "ir/base/guard.h"
+#include "ir/program/image.h"
 
 enum { MAX_OBJECTS = 2, KERNELS_A_THREAD = 4 };
 
@@ -219,6 +219,20 @@ Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag
   llvm_rest();
   arena_free(a);
   return c;
+}
+
+char *code_object(const Program *p, Kernel *const *kernels, const CodeOptions *opt, size_t *n,
+                  Diag *d) {
+  Arena *a = arena_new();
+  KernelList s = source_make(a, p, kernels, opt);
+  CompileJob job = {.source = &s, .n = s.n, .form = LLVM_OBJECT};
+  compile_job(&job);
+  arena_free(a);
+  if (job.failed) guard_raise(&job.failure);
+  if (!job.ok) compile_error(d, job.why);
+  if (!job.ok && !code_available()) diag_hint(d, "build meshc with LLVM 19");
+  *n = job.out.n;
+  return job.ok ? job.out.at : NULL;
 }
 
 void code_free(Code *c) {

@@ -4,7 +4,7 @@
 // into registers, early-cse merges equal addresses and splats, code generation does the rest.
 #define _GNU_SOURCE
 #include "codegen/cpu/llvm_internal.h"
-#include "codegen/cpu/load_internal.h"
+#include "ir/program/image.h"
 
 #include "codegen/cpu/host_internal.h"
 
@@ -187,6 +187,11 @@ static LLVMTargetMachineRef other_machine(const CodeOptions *t, const LlvmTarget
 }
 
 static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
+  const CodeLevel *level = code_level(t->level);
+  if (level) {
+    const LlvmTarget of = {level->registers, level->triple, level->cpu, ""};
+    return other_machine(t, &of, why);
+  }
   LLVMTargetRef target;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &error)) {
@@ -206,6 +211,8 @@ static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
 // Returns what the emitter must know of the target. On x86 fused multiply-add and f16 conversions
 // are optional features; other 64-bit targets have both.
 static EmitTarget emit_target(const CodeOptions *t) {
+  const CodeLevel *level = code_level(t->level);
+  if (level) return (EmitTarget){code_bits(t), level->fma, level->f16, t->opt};
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
   return (EmitTarget){code_bits(t), !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),
                       t->opt};
@@ -283,7 +290,8 @@ bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const char *pa
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
-  LLVMSetTarget(m, target ? target->triple : triple);
+  const CodeLevel *level = code_level(opt->level);
+  LLVMSetTarget(m, target ? target->triple : level ? level->triple : triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
@@ -292,7 +300,7 @@ bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const char *pa
   fill(m, &t, context);
   bool ok = verify(m, why) && run_passes(m, tm, passes, why);
   if (opt->opt > 0 && !target) freeze_addresses(m);
-  ok = ok && (target || !code_is_instrumented() || instrument(m, tm, why));
+  ok = ok && (target || level || !code_is_instrumented() || instrument(m, tm, why));
   ok = ok && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);

@@ -1,6 +1,7 @@
 // The command predict: computes outputs for any number of rows, in batches of the model's size; the
 // last batch may be shorter. Input: a model, parameters, and rows from --feed or --data. Output:
 // files, text or JSON.
+#include "frontend/command/package_command.h"
 #include "frontend/driver/progress.h"
 #include "frontend/driver/training.h"
 #include "frontend/verify/verify.h"
@@ -334,6 +335,7 @@ static void print_json(const Predict *p) {
 }
 
 int cmd_predict(Session *s) {
+  if (package_given(s)) return package_command(s);
   Predict p = {.s = s};
   if (prepare(&p) && predict_all(&p) && session_first(s) &&
       results_finite(s, p.nresults, p.result) && results_write(s, p.nresults, p.result) &&

@@ -1,5 +1,6 @@
 // The command run: runs the graph once on one feed, or --steps training steps, and prints the
 // fetched values or writes them to files.
+#include "frontend/command/package_command.h"
 #include "frontend/driver/training.h"
 #include "frontend/verify/verify.h"
 
@@ -126,6 +127,7 @@ static bool finish(Run *r) {
 }
 
 int cmd_run(Session *s) {
+  if (package_given(s)) return package_command(s);
   Run r = {.s = s};
   if (values_check(s) && results_check(s) && params_check(s) && session_load(s) && prepare(&r) &&
       execute(&r) && read_results(&r))

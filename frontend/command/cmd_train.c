@@ -1,5 +1,6 @@
 // The commands train and eval: open the programs that the model's blocks describe
 // (frontend/driver/training.h) and run them in the loops of runtime/train.
+#include "frontend/command/package_command.h"
 #include "frontend/command/train_report.h"
 #include "frontend/driver/training.h"
 #include "frontend/report/log_directory.h"
@@ -145,6 +146,7 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
 }
 
 int cmd_train(Session *s) {
+  if (package_given(s)) return package_command(s);
   ProgramRun train_with = {0}, test_with = {0};
   if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !log_directory_check(s) ||
       !session_load(s))
@@ -211,6 +213,7 @@ static int evaluate(Session *s, BlockKind block, ProgramRun *p) {
 }
 
 int cmd_eval(Session *s) {
+  if (package_given(s)) return package_command(s);
   BlockKind block;
   ProgramRun p = {0};
   const char *wanted = option_text(s->opt, OPTION_DATA);

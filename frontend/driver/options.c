@@ -13,16 +13,10 @@ const CommandRow command_row[COMMAND_COUNT] = {
 #undef COMMAND
 };
 
-static const char *const later[] = {
-#define LATER(name) name,
-#include "frontend/driver/options.def"
-#undef LATER
-};
-
 #define ON(id) (1u << COMMAND_##id)
 #define MODELS                                                                                     \
-  (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | \
-   ON(PLAN))
+  (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(COMPILE) | ON(DUMP) |             \
+   ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
 const OptionRow option_row[OPTION_COUNT] = {
 #define OPTION(id, name, letter, argument, commands, help) {name, argument, help, letter, commands},
 #include "frontend/driver/options.def"
@@ -119,11 +113,6 @@ bool command_find(const char *name, Diag *d, CommandId *out) {
     names[i] = command_row[i].name;
     *out = (CommandId)i;
     if (strcmp(name, names[i]) == 0) return true;
-  }
-  for (size_t i = 0; i < countof(later); i++) {
-    if (strcmp(name, later[i]) != 0) continue;
-    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
-                      "the command %s is not in this version of meshc", name);
   }
   diag_error(d, DIAG_USAGE, (Pos){0}, "unknown command '%s'", name);
   return diag_nearest(d, name, names, countof(names));

@@ -112,57 +112,6 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
   return good;
 }
 
-// -- printing -----------------------------------------------------------------------------------
-
-// WHOLE: the most elements that an array may have to be printed in full. EDGE: the number of
-// elements at either end of each axis that a larger array shows.
-enum { WHOLE = 64, EDGE = 3 };
-
-static void print_number(const Array *x, int64_t i) {
-  double value = element(x, i);
-  if (x->type == TYPE_BOOL)
-    printf("%s", value != 0 ? "true" : "false");
-  else if (isnan(value))
-    printf("nan"); // not by %g, which may print "-nan"
-  else if (dtype_is_float(x->type))
-    printf("%.6g", value);
-  else
-    printf("%.0f", value);
-}
-
-static void print_axis(const Array *x, int axis, int64_t at, int64_t stride) {
-  if (axis == x->rank) {
-    print_number(x, at);
-    return;
-  }
-  int64_t n = x->size[axis], step = stride / n;
-  bool shortened = x->elements > WHOLE && n > 2 * EDGE, last = axis == x->rank - 1;
-  printf("[");
-  for (int64_t i = 0; i < n; i++) {
-    if (i && last)
-      printf(", ");
-    else if (i)
-      printf("\n%*s", axis + 3, "");
-    if (shortened && i == EDGE) {
-      printf("...");
-      i = n - EDGE - 1;
-      continue;
-    }
-    print_axis(x, axis + 1, at + i * step, step);
-  }
-  printf("]");
-}
-
-static void print_result(const Result *r) {
-  printf("%s", r->name);
-  for (int i = 0; i < r->array.rank; i++)
-    printf("%s%s %lld", i ? ", " : " [", r->dim[i], (long long)r->array.size[i]);
-  printf("%s %s%s", r->array.rank ? "]" : "", dtype_text(r->array.type),
-         r->array.rank ? "\n  " : " = ");
-  print_axis(&r->array, 0, 0, r->array.elements);
-  printf("\n");
-}
-
 // -- writing ------------------------------------------------------------------------------------
 
 // Returns the name of the file for a value, without the ending ".npy": "grad.w" for grad(w).
@@ -201,7 +150,7 @@ bool results_write(Session *s, uint32_t n, const Result *r) {
   if (out_is_stdout(s)) return write_stdout(s, n, r);
   if (!out) {
     if (!option_given(s->opt, OPTION_JSON))
-      for (uint32_t i = 0; i < n; i++) print_result(&r[i]);
+      for (uint32_t i = 0; i < n; i++) array_print(stdout, r[i].name, r[i].dim, &r[i].array);
     return true;
   }
   bool npz = text_ends(out, ".npz"), safetensors = text_ends(out, ".safetensors");
@@ -219,19 +168,19 @@ static json_t *number_json(const Array *x, int64_t i) {
   return dtype_is_float(x->type) ? json_real(value) : json_integer((json_int_t)value);
 }
 
-// An array with more than WHOLE elements has no "values" in its object.
+// An array with more than ARRAY_WHOLE elements has no "values" in its object.
 json_t *results_json(uint32_t n, const Result *r) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++) {
     const Array *x = &r[i].array;
     json_t *one = json_object(), *dims = json_array(), *values = json_array();
     for (int k = 0; k < x->rank; k++) json_array_append_new(dims, json_text(r[i].dim[k]));
-    for (int64_t k = 0; k < x->elements && x->elements <= WHOLE; k++)
+    for (int64_t k = 0; k < x->elements && x->elements <= ARRAY_WHOLE; k++)
       json_array_append_new(values, number_json(x, k));
     json_object_set_new(one, "type", json_text(dtype_text(x->type)));
     json_object_set_new(one, "dims", dims);
     json_object_set_new(one, "shape", shape_json(x->rank, x->size));
-    if (x->elements <= WHOLE) json_object_set(one, "values", values);
+    if (x->elements <= ARRAY_WHOLE) json_object_set(one, "values", values);
     json_decref(values);
     json_object_set_new(out, r[i].name, one);
   }

@@ -97,6 +97,14 @@ typedef struct ProgramWay {
 // Returns false after an error; a program that needs more than way.memory is none.
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
+// Compiles g up to its program for a package. `products`: the types of products that what runs it
+// computes without generated kernels (CodegenOptions.products). All programs since s->stores was
+// NULL share parameters and states. Returns false after an error, also if the program needs more
+// than --memory.
+MUST_USE bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
+                              Compilation *out);
+// Returns the types of products that this machine computes for g without generated kernels.
+DtypeSet session_products(const Session *s, const Graph *g);
 // Compiles graph g to machine code, in memory of `a`, on this rank alone. The program is not
 // compared with the programs of other ranks. Returns false after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,

@@ -221,6 +221,20 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   return pipeline_run(a, g, &options, "program", s->diag, out);
 }
 
+bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
+                     Compilation *out) {
+  PipelineOptions options;
+  if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
+  if (options.codegen.products) options.codegen.products = products;
+  if (!pipeline_run(s->arena, g, &options, "program", s->diag, out)) return false;
+  if (!s->stores) s->stores = out->compiled->program;
+  return planned_alike(out, s->diag) && memory_suffices(s, out, true);
+}
+
+DtypeSet session_products(const Session *s, const Graph *g) {
+  return option_given(s->opt, OPTION_EXACT) ? 0 : product_types(product_candidates(g));
+}
+
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                            const char *over, Compilation *out) {
   PipelineOptions options;

@@ -5,14 +5,7 @@
 #include "frontend/library/library_internal.h"
 #include "frontend/report/explain.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-typedef struct Asking {
-  const char *command;
-  meshc_purpose purpose;
-  char *text; // the result: JSON allocated by malloc
-} Asking;
 
 static json_t *check(Session *s) {
   CheckFacts facts;
@@ -38,40 +31,23 @@ static const struct {
   json_t *(*facts)(Session *s);
 } makers[] = {{"check", check}, {"explain", explain}, {"plan", plan}};
 
-static bool ask(meshc_model *m, void *context) {
+char *library_json(meshc_model *model, const char *command, meshc_purpose purpose) {
   static const char *const purposes[] = {"run", "eval", "train"};
-  Asking *a = context;
+  CompiledModel *m = library_model_of(model);
   size_t i = 0;
-  while (i < countof(makers) && (!a->command || strcmp(a->command, makers[i].command))) i++;
-  if (i == countof(makers) || (unsigned)a->purpose >= countof(purposes))
-    return diag_error(m->s.diag, DIAG_USAGE, (Pos){0},
-                      "facts are those of \"check\", \"explain\" or \"plan\"");
-  library_option(m, OPTION_FOR, purposes[a->purpose]);
+  while (i < countof(makers) && (!command || strcmp(command, makers[i].command))) i++;
+  if (i == countof(makers) || (unsigned)purpose >= countof(purposes)) {
+    diag_error(m->s.diag, DIAG_USAGE, (Pos){0},
+               "facts are those of \"check\", \"explain\" or \"plan\"");
+    return NULL;
+  }
+  library_option(m, OPTION_FOR, purposes[purpose]);
   json_t *out = makers[i].facts(&m->s);
   library_option(m, OPTION_FOR, NULL);
-  if (!out) return false;
+  if (!out) return NULL;
   json_diagnostics(out, m->s.diag);
-  a->text = json_dumps(out, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
+  char *text = json_dumps(out, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
   json_decref(out);
-  if (!a->text) mem_exhausted(0);
-  return true;
-}
-
-char *meshc_json(meshc_model *m, const char *command, meshc_purpose purpose, meshc_error **error) {
-  Asking a = {.command = command, .purpose = purpose};
-  (void)library_call(m, ask, &a, error);
-  return a.text;
-}
-
-void meshc_free(char *text) { free(text); }
-
-void library_option(meshc_model *m, OptionId id, const char *text) {
-  if (!text) {
-    m->options.use[id].n--;
-    return;
-  }
-  uint32_t n = (uint32_t)strlen(text);
-  OptionUse use = {.text = text};
-  use.pos = (Pos){.source = diag_source(m->s.diag, option_name(id), text, n)};
-  vec_push(m->s.arena, m->options.use[id]) = use;
+  if (!text) mem_exhausted(0);
+  return text;
 }

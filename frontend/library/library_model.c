@@ -1,59 +1,90 @@
-// Options and models of the library. Options set by calls are turned into a command line, which the
-// driver parses. Output: a model handle, with the model loaded and built.
+// Models that are compiled from a text: their options are a command line, which the driver parses.
+// Output: a model handle, with the model loaded and built.
 #include "frontend/library/library_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int meshc_abi_version(void) { return MESHC_ABI_VERSION; }
-const char *meshc_version(void) { return MESHC_VERSION; }
 
 // -- options ------------------------------------------------------------------------------------
 
-struct meshc_options {
-  size_t n;
-  char **word; // the options as words of a command line: "--mesh=rows=2"
-};
-
-meshc_options *meshc_options_new(void) { return calloc(1, sizeof(meshc_options)); }
-
-int meshc_options_set(meshc_options *o, const char *name, const char *value) {
+bool library_has_option(const char *name) {
   static const OptionId of_program[] = {OPTION_COMM, OPTION_QUIET, OPTION_VERBOSE};
   OptionId id;
-  if (!o || !name || !option_of_models(name, &id)) return 2;
+  if (!option_of_models(name, &id)) return false;
   for (size_t i = 0; i < countof(of_program); i++)
-    if (id == of_program[i]) return 2;
-  size_t n = strlen(name) + (value ? strlen(value) : 0) + 4;
-  char **more = realloc(o->word, (o->n + 1) * sizeof *more);
-  if (more) o->word = more;
-  char *word = more ? malloc(n) : NULL;
-  if (!word) return 7;
-  snprintf(word, n, "--%s%s%s", name, value ? "=" : "", value ? value : "");
-  o->word[o->n++] = word;
-  return 0;
+    if (id == of_program[i]) return false;
+  return true;
 }
 
-void meshc_options_free(meshc_options *o) {
-  if (!o) return;
-  for (size_t i = 0; i < o->n; i++) free(o->word[i]);
-  free(o->word);
-  free(o);
+void library_option(CompiledModel *m, OptionId id, const char *text) {
+  if (!text) {
+    m->options.use[id].n--;
+    return;
+  }
+  uint32_t n = (uint32_t)strlen(text);
+  OptionUse use = {.text = text};
+  use.pos = (Pos){.source = diag_source(m->s.diag, option_name(id), text, n)};
+  vec_push(m->s.arena, m->options.use[id]) = use;
 }
+
+// -- the kind -----------------------------------------------------------------------------------
+
+static void close_model(meshc_model *model) {
+  CompiledModel *m = library_model_of(model);
+  saver_free(m->saver);
+  library_run_free(&m->eval);
+  program_run_free(&m->test);
+  program_run_free(&m->train);
+  for (meshc_program *p = model->programs, *before; p; p = before) {
+    before = p->before;
+    library_program_free(p);
+    compilation_free(&library_program_of(p)->made);
+  }
+  session_close_device(&m->s);
+}
+
+static bool is_stuck(const meshc_model *model) {
+  const CompiledModel *m = (const CompiledModel *)(const void *)model;
+  bool stuck = exec_is_stuck(m->train.exec) || exec_is_stuck(m->test.exec) ||
+               exec_is_stuck(m->eval.exec) || exec_is_stuck(m->eval.last.exec) ||
+               exec_is_stuck(m->test.last.exec);
+  for (const meshc_program *p = model->programs; p; p = p->before) stuck |= exec_is_stuck(p->exec);
+  return stuck;
+}
+
+static bool hides(const meshc_model *m, const char *output) {
+  (void)m;
+  return select_reserved(output);
+}
+
+static const char *dim_name(const meshc_model *m, const char *dim) {
+  return result_dim(&((const CompiledModel *)(const void *)m)->s, dim);
+}
+
+static bool is_micro(const meshc_model *m, const char *dim) {
+  return result_is_micro(&((const CompiledModel *)(const void *)m)->s, dim);
+}
+
+static const LibraryKind compiled = {
+    .close = close_model,
+    .stuck = is_stuck,
+    .store = library_store,
+    .compile = library_compile,
+    .train = library_train,
+    .evaluate = library_evaluate,
+    .load = library_load,
+    .save = library_save,
+    .json = library_json,
+    .hides = hides,
+    .dim_name = dim_name,
+    .is_micro = is_micro,
+};
 
 // -- models -------------------------------------------------------------------------------------
-
-typedef struct Opening {
-  const char *path, *text; // `text` is NULL if the file at path is read
-  size_t bytes;
-  const meshc_options *options;
-  meshc_model *model;
-  bool good;
-} Opening;
 
 // Builds a command line with the words of o->options and parses it. The command is `train`, which
 // takes all options of models. Returns false after an error.
 static bool read_options(const Opening *o) {
-  meshc_model *m = o->model;
+  CompiledModel *m = library_model_of(o->model);
   Arena *a = m->s.arena;
   size_t n = o->options ? o->options->n : 0;
   int argc = 0;
@@ -69,65 +100,40 @@ static bool read_options(const Opening *o) {
   return options_parse(&m->options, a, m->s.diag, argc, argv);
 }
 
-static void open_model(void *opening) {
-  Opening *o = opening;
+static bool open_model(Opening *o) {
   Arena *a = arena_new();
-  meshc_model *m = o->model = arena_new_of(a, meshc_model);
+  CompiledModel *m = arena_new_of(a, CompiledModel);
   m->s = (Session){.arena = a, .names = intern_new(a), .diag = diag_new(a), .inject.call = -1};
+  m->base = (meshc_model){.kind = &compiled, .arena = a, .diag = m->s.diag};
   m->s.keeps = true;
+  o->model = &m->base;
   if (o->text) {
     m->s.text = arena_text(a, o->text, o->bytes);
     m->s.text_bytes = o->bytes;
   }
-  o->good = read_options(o) && session_load(&m->s);
-  if (o->good) library_list_model(m);
-}
-
-static meshc_model *open_with(Opening *o, meshc_error **error) {
-  Failure why;
-  if (error) *error = NULL;
-  if (!guard_run(open_model, o, &why)) {
-    (void)library_failed(&why, error);
-    return NULL;
-  }
-  meshc_model *m = o->model;
-  if (!o->good && error) *error = library_errors(m->s.diag, 0, false);
-  if (o->good && diag_count(m->s.diag)) m->warnings = library_errors(m->s.diag, 0, true);
-  if (o->good) return m;
-  arena_free(m->s.arena);
-  return NULL;
+  if (!read_options(o) || !session_load(&m->s)) return false;
+  library_list_model(m);
+  return true;
 }
 
 meshc_model *meshc_open_file(const char *path, const meshc_options *options, meshc_error **error) {
-  Opening o = {.path = path, .options = options};
-  if (path) return open_with(&o, error);
+  Opening o = {.open = open_model, .path = path, .options = options};
+  if (path) return library_open_model(&o, error);
   (void)library_refuse(DIAG_NO_MODEL, "the path of the model is NULL", NULL, error);
   return NULL;
 }
 
 meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
                              const meshc_options *options, meshc_error **error) {
-  Opening o = {.path = name ? name : "model", .text = text, .bytes = size, .options = options};
+  Opening o = {.open = open_model,
+               .path = name ? name : "model",
+               .text = text,
+               .bytes = size,
+               .options = options};
   if (text || !size) {
     if (!text) o.text = "";
-    return open_with(&o, error);
+    return library_open_model(&o, error);
   }
   (void)library_refuse(DIAG_NO_MODEL, "the text of the model is NULL", NULL, error);
   return NULL;
-}
-
-void meshc_close(meshc_model *m) {
-  if (!m) return;
-  meshc_error_free(m->warnings);
-  if (library_stuck(m)) return; // threads of the model may still use its memory: nothing is freed
-  saver_free(m->saver);
-  library_run_free(&m->eval);
-  program_run_free(&m->test);
-  program_run_free(&m->train);
-  for (meshc_program *p = m->programs, *before; p; p = before) {
-    before = p->before;
-    library_program_free(p);
-  }
-  session_close_device(&m->s);
-  arena_free(m->s.arena);
 }

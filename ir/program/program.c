@@ -253,6 +253,21 @@ int64_t program_scratch(const Program *p) {
   return most;
 }
 
+Program *program_of_values(Arena *a, const Program *all, bool slots) {
+  Program *p = arena_copy(a, all, sizeof *p);
+  p->tensor = arena_array(a, ProgTensor, all->ntensors + 1);
+  p->ntensors = p->ninstrs = p->nkernels = p->nchecks = 0;
+  p->arena_bytes = 0;
+  for (uint32_t i = 0; i < all->ntensors; i++) {
+    TensorKind kind = all->tensor[i].kind;
+    if (kind != TENSOR_PARAM && kind != TENSOR_STATE && !(slots && kind == TENSOR_SLOT)) continue;
+    p->tensor[p->ntensors] = all->tensor[i];
+    p->tensor[p->ntensors].at.tensor = (int32_t)p->ntensors;
+    p->tensor[p->ntensors++].of = -1;
+  }
+  return p;
+}
+
 int64_t ref_moved(Ref r, int depth, const int64_t *at) {
   int64_t bytes = 0;
   for (int i = 0; r.stride && i < depth; i++) bytes += at[i] * r.stride[i];

@@ -528,6 +528,9 @@ enum { ORDERED_ENTRY = 16 }; // bytes that sorting uses for one element
 // row of the program; for products, the room of packed factors. Returns 0 if the program does
 // neither.
 int64_t program_scratch(const Program *p);
+// Returns a copy of p that has its parameters and states and, with `slots`, its optimizer tensors,
+// but no instructions, kernels or other tensors. It is allocated in `a`.
+Program *program_of_values(Arena *a, const Program *p, bool slots);
 // Returns by how many bytes the place r has moved since step 0 of all loops. at[i] is the current
 // step of loop i of the `depth` loops around the instruction.
 int64_t ref_moved(Ref r, int depth, const int64_t *at);

@@ -16,7 +16,7 @@
 #include "codegen/codegen.h"
 #include "codegen/cpu/cache_internal.h"
 #include "codegen/cpu/host_internal.h"
-#include "codegen/cpu/load_internal.h"
+#include "ir/program/image.h"
 
 enum { N = 100, MANY = 12 };
 

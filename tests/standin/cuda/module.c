@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/cpu/load_internal.h"
 #include "ir/base/mem.h"
+#include "ir/program/image.h"
 #include "tests/standin/cuda/stream.h"
 
 enum { SHARED_USUAL = 48 << 10 }; // bytes of shared memory of a function that asks for no more

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cpu/load_internal.h"
+#include "ir/program/image.h"
 #include "tests/standin/emulator.h"
 
 enum { MOST_REGIONS = 256, MOST_IMAGES = 16 };

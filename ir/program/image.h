@@ -1,6 +1,6 @@
 // Maps an ELF object into this process. Only code for the thread sanitizer has external symbols.
-#ifndef CODEGEN_LOAD_H
-#define CODEGEN_LOAD_H
+#ifndef IR_IMAGE_H
+#define IR_IMAGE_H
 
 #include <stdlib.h>
 
@@ -27,8 +27,8 @@ static inline bool code_is_instrumented(void) { return THREAD_SANITIZER && geten
 typedef struct Image Image;
 
 // Maps and relocates the object bytes[0..n). No page is writable and executable at the same time.
-// Returns NULL with a sentence in why[0..200) if the bytes are not such an object. An undefined
-// symbol is an error in meshc, and ends the program with its name (BUG).
+// Returns NULL with a sentence in why[0..200) if the bytes are not such an object, or refer to a
+// symbol that they do not define.
 Image *image_load(const char *bytes, size_t n, char *why);
 void image_free(Image *i);
 // Returns the address of function `name` in the image, or NULL if there is none.

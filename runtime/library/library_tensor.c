@@ -1,6 +1,5 @@
-// Lists the tensors of a model and of a program for the caller: names, types, dims in declared
-// order.
-#include "frontend/library/library_internal.h"
+// Lists the tensors of a program for the caller: names, types, dims in declared order.
+#include "runtime/library/library.h"
 
 #include <string.h>
 
@@ -37,92 +36,45 @@ TensorKind library_tensor_kind(meshc_kind kind) {
 
 // -- lists --------------------------------------------------------------------------------------
 
-typedef struct TensorDims {
-  const char **name;
-  int64_t *size;
-} TensorDims;
-
-static TensorDims add_tensor(Arena *a, TensorList *list, meshc_kind kind, const char *name,
-                             Dtype type, int rank) {
+TensorDims library_add_tensor(Arena *a, TensorList *list, meshc_kind kind, const char *name,
+                              Dtype type, int rank) {
   TensorDims d = {arena_array(a, const char *, rank + 1), arena_array(a, int64_t, rank + 1)};
   list->at[list->n++] =
       (meshc_tensor){name, kind, library_type(type), rank, (const char *const *)d.name, d.size};
   return d;
 }
 
-static void add_dims(const Graph *g, TensorDims to, int rank, const DimId *dims) {
-  for (int i = 0; i < rank; i++) {
-    to.name[i] = dim_get(g->dims, dims[i])->name;
-    to.size[i] = dim_get(g->dims, dims[i])->size;
-  }
-}
-
-// Lists the outputs of a model: those of a run without --fetch. A model without outputs gets an
-// empty list.
-static void list_outputs(meshc_model *m) {
-  DiagMark mark = diag_mark(m->s.diag);
-  const Graph *g = select_run(m->s.arena, m->s.model, NULL);
-  diag_rewind(m->s.diag, mark);
-  if (!g) return;
-  TensorList *list = &m->tensor[MESHC_OUTPUT];
-  list->at = arena_array(m->s.arena, meshc_tensor, g->output.n + 1);
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    const Output *o = &g->output.at[i];
-    if (o->kind != OUT_VALUE || select_reserved(o->name)) continue;
-    Dtype type = (Dtype)graph_node(g, o->value)->type;
-    add_dims(g, add_tensor(m->s.arena, list, MESHC_OUTPUT, o->name, type, o->rank), o->rank,
-             o->dims);
-  }
-}
-
-void library_list_model(meshc_model *m) {
-  static const meshc_kind of[] = {
-      [DECL_INPUT] = MESHC_INPUT, [DECL_PARAM] = MESHC_PARAMETER, [DECL_STATE] = MESHC_STATE};
-  const Graph *g = m->s.model->graph;
-  for (int k = 0; k < MESHC_OUTPUT; k++)
-    m->tensor[k].at = arena_array(m->s.arena, meshc_tensor, g->decl.n + 1);
-  for (uint32_t i = 0; i < g->decl.n; i++) {
-    const Decl *d = &g->decl.at[i];
-    if (d->kind == DECL_SLOT) continue;
-    meshc_kind kind = of[d->kind];
-    add_dims(g, add_tensor(m->s.arena, &m->tensor[kind], kind, d->name, d->type, d->rank), d->rank,
-             d->dims);
-  }
-  list_outputs(m);
-}
-
-// Adds the dims of tensor t of a program. The micro-batches of a step follow one another in the
-// rows of an input, so the caller sees one dim of all rows.
-static void add_program_dims(Session *s, meshc_tensor *tensor, TensorDims to, const ProgTensor *t) {
+void library_add_dims(const meshc_model *m, meshc_tensor *tensor, TensorDims to,
+                      const ProgTensor *t) {
   int64_t parts = 1;
   tensor->rank = 0;
   for (int d = 0; d < t->rank; d++) {
     const ProgDim *dim = &t->dim[t->declared[d]];
-    if (result_is_micro(s, dim->name)) {
+    if (m->kind->is_micro(m, dim->name)) {
       parts = dim->whole;
       continue;
     }
-    to.name[tensor->rank] = result_dim(s, dim->name);
+    to.name[tensor->rank] = m->kind->dim_name(m, dim->name);
     to.size[tensor->rank++] = dim->whole * parts;
     parts = 1;
   }
 }
 
 void library_list_program(meshc_program *p) {
-  Session *s = &p->model->s;
-  const Program *made = p->made.compiled->program;
+  meshc_model *m = p->model;
+  const Program *made = p->program;
   for (int k = 0; k < KINDS; k++) {
     TensorList *list = &p->tensor[k];
-    list->at = arena_array(s->arena, meshc_tensor, made->ntensors + 1);
+    list->at = arena_array(m->arena, meshc_tensor, made->ntensors + 1);
     for (uint32_t i = 0; i < made->ntensors; i++) {
       const ProgTensor *t = &made->tensor[i];
       if (t->kind != library_tensor_kind((meshc_kind)k) ||
-          (k == MESHC_OUTPUT && select_reserved(t->name)))
+          (k == MESHC_OUTPUT && m->kind->hides(m, t->name)))
         continue;
-      TensorDims to = add_tensor(s->arena, list, (meshc_kind)k, t->name, t->type, t->rank);
-      add_program_dims(s, &list->at[list->n - 1], to, t);
+      TensorDims to = library_add_tensor(m->arena, list, (meshc_kind)k, t->name, t->type, t->rank);
+      library_add_dims(m, &list->at[list->n - 1], to, t);
     }
-    p->room[k] = arena_array(s->arena, void *, list->n + 1);
+    p->room[k] = arena_array(m->arena, void *, list->n + 1);
   }
 }
 

@@ -1,6 +1,6 @@
 // The boundary of the library: every call runs under a guard, and its diagnostics become an error
 // object. An error object is one block from malloc. If malloc fails, a static object is returned.
-#include "frontend/library/library_internal.h"
+#include "runtime/library/library.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static int warnings_since(const Diag *d, uint32_t from) {
 
 static void put_both(Builder *b, const void *context) {
   const meshc_model *m = context;
-  const Said said = {m->s.diag, m->said, true};
+  const Said said = {m->diag, m->said, true};
   for (size_t i = 0; i < meshc_error_count(m->warnings); i++) put_message(b, &m->warnings->at[i]);
   put_said(b, &said);
 }
@@ -144,7 +144,7 @@ static void put_both(Builder *b, const void *context) {
 // Diag, because a Diag drops a message that it already has, and a later call may give that warning
 // again.
 static void keep_warnings(meshc_model *m) {
-  if (!warnings_since(m->s.diag, m->said)) return;
+  if (!warnings_since(m->diag, m->said)) return;
   meshc_error *all = build(put_both, m);
   meshc_error_free(m->warnings);
   m->warnings = all;
@@ -158,17 +158,17 @@ int library_call(meshc_model *m, LibraryWork *work, void *context, meshc_error *
   if (m->broken)
     return library_refuse(DIAG_FAILURE, "an earlier call with this model failed halfway",
                           "close the model and open it again", error);
-  DiagMark before = diag_mark(m->s.diag);
-  m->said = diag_count(m->s.diag);
+  DiagMark before = diag_mark(m->diag);
+  m->said = diag_count(m->diag);
   if (!guard_run(run, &c, &why)) {
     m->broken = true;
     return library_failed(&why, error);
   }
-  bool errors = diag_errors(m->s.diag) > before.counted[0];
-  int code = errors ? diag_exit(m->s.diag) : 0;
-  if (errors && error) *error = library_errors(m->s.diag, m->said, false);
+  bool errors = diag_errors(m->diag) > before.counted[0];
+  int code = errors ? diag_exit(m->diag) : 0;
+  if (errors && error) *error = library_errors(m->diag, m->said, false);
   keep_warnings(m);
-  diag_rewind(m->s.diag, before);
+  diag_rewind(m->diag, before);
   if (c.good || errors) return code;
   return library_refuse(DIAG_FAILURE, "the call failed without a message", NULL, error);
 }

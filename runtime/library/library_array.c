@@ -4,7 +4,7 @@
 // A buffer in C order with the tensor's type is copied directly to or from the blocks of the
 // processors. Any other buffer is copied through a buffer in C order that the program keeps for the
 // tensor.
-#include "frontend/library/library_internal.h"
+#include "runtime/library/library.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct View {
 } View;
 
 static bool refuse(const meshc_program *p, DiagId id, const char *name, const char *what) {
-  return diag_error(p->model->s.diag, id, (Pos){0}, "%s %s", name, what);
+  return diag_error(p->model->diag, id, (Pos){0}, "%s %s", name, what);
 }
 
 // Returns the axis of the buffer that is dim i of the tensor, or -1 if there is none or several.
@@ -41,13 +41,13 @@ static bool check_sizes(const meshc_program *p, const meshc_array *x, const mesh
   for (int i = 0; same && i < t->rank; i++) {
     int axis = axis_of(x, t, i);
     if (axis < 0)
-      return diag_error(p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0},
-                        "the buffer of %s has no dim %s", t->name, t->dim[i]);
+      return diag_error(p->model->diag, DIAG_DATA_SHAPE, (Pos){0}, "the buffer of %s has no dim %s",
+                        t->name, t->dim[i]);
     same = !x->size || x->size[axis] == t->size[i];
   }
   if (same) return true;
   return diag_error(
-      p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0}, "%s has sizes %s, the model says %s", t->name,
+      p->model->diag, DIAG_DATA_SHAPE, (Pos){0}, "%s has sizes %s, the model says %s", t->name,
       x->size && x->rank >= 0 && x->rank <= MAX_RANK ? sizes_text(x->rank, x->size, got, sizeof got)
                                                      : "of another rank",
       sizes_text(t->rank, t->size, want, sizeof want));
@@ -151,7 +151,7 @@ static bool give_element(void *context, char *at, int64_t index) {
 }
 
 static bool no_fit(const meshc_program *p, const meshc_tensor *t, const View *v, const Copy *c) {
-  return diag_error(p->model->s.diag, DIAG_DATA_VALUE, (Pos){0},
+  return diag_error(p->model->diag, DIAG_DATA_VALUE, (Pos){0},
                     "element %lld of %s cannot be copied between %s and %s", (long long)c->bad,
                     t->name, dtype_text(v->type), dtype_text(v->tensor_type));
 }
@@ -164,8 +164,8 @@ static char *room(meshc_program *p, meshc_kind kind, int64_t i, const View *v) {
   if (!*at && size_mul(v->elements, dtype_bytes(v->tensor_type), &bytes))
     *at = malloc((size_t)bytes + 1);
   if (!*at)
-    diag_error(p->model->s.diag, DIAG_NO_MEMORY, (Pos){0},
-               "out of memory: no room for a copy of %s", p->tensor[kind].at[i].name);
+    diag_error(p->model->diag, DIAG_NO_MEMORY, (Pos){0}, "out of memory: no room for a copy of %s",
+               p->tensor[kind].at[i].name);
   return *at;
 }
 

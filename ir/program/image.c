@@ -1,10 +1,11 @@
-// Loads the relocatable ELF objects that llvm.c makes. In: the bytes of an object. Out: an Image.
+// Loads the relocatable ELF objects that LLVM makes of kernels. In: the bytes of an object. Out: an
+// Image.
 //
 // All sections with code or constants are copied to one mapping, constants on pages of their own.
 // Relocations are applied while the mapping is writable; then code becomes executable and constants
 // read-only. Only the relocations that LLVM emits for position-independent kernels are supported.
 #define _GNU_SOURCE // RTLD_DEFAULT
-#include "codegen/cpu/load_internal.h"
+#include "ir/program/image.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -13,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "ir/base/mem.h"
 
 typedef struct Symbol {
   char *name;
@@ -42,7 +45,7 @@ typedef struct Object {
   char *why;
 } Object;
 
-enum { WHY = 200 };
+enum { WHY = 200, MAX_ALIGN = 4096 };
 
 static bool fail(const Object *o, const char *text) {
   snprintf(o->why, WHY, "%s", text);
@@ -57,6 +60,13 @@ static size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
 // -- reading ------------------------------------------------------------------------------------
 
+static bool read_section(const Object *o, const Elf64_Shdr *s) {
+  if (s->sh_addralign > MAX_ALIGN || (s->sh_addralign & (s->sh_addralign - 1)))
+    return fail(o, "a section of the object has an impossible alignment");
+  if (s->sh_type == SHT_NOBITS || within(o, s->sh_offset, s->sh_size)) return true;
+  return fail(o, "a section of the object is cut off");
+}
+
 static bool read_head(Object *o) {
   if (!within(o, 0, sizeof *o->head)) return fail(o, "the object is cut off");
   const Elf64_Ehdr *h = o->head = bytes_at(o, 0);
@@ -69,9 +79,7 @@ static bool read_head(Object *o) {
     return fail(o, "the object's section table is broken");
   o->section = bytes_at(o, h->e_shoff);
   for (size_t i = 0; i < o->nsections; i++)
-    if (o->section[i].sh_type != SHT_NOBITS &&
-        !within(o, o->section[i].sh_offset, o->section[i].sh_size))
-      return fail(o, "a section of the object is cut off");
+    if (!read_section(o, &o->section[i])) return false;
   return true;
 }
 
@@ -85,7 +93,7 @@ static bool read_symbols(Object *o) {
     o->symbol = bytes_at(o, s->sh_offset);
     o->nsymbols = s->sh_size / sizeof *o->symbol;
     o->names = bytes_at(o, names->sh_offset);
-    o->names_bytes = names->sh_size;
+    o->names_bytes = names->sh_type == SHT_STRTAB ? names->sh_size : 0;
     if (o->names_bytes == 0 || o->names[o->names_bytes - 1] != 0)
       return fail(o, "the object's names are broken");
     return true;
@@ -151,8 +159,10 @@ static void *sanitizer_function(const char *name) {
 static bool symbol_address(const Object *o, const Elf64_Sym *s, uint64_t *out) {
   if (s->st_shndx == SHN_UNDEF) {
     *out = (uint64_t)(uintptr_t)sanitizer_function(symbol_name(o, s));
-    if (!*out) BUG("generated code refers to %s, which nobody defines", symbol_name(o, s));
-    return true;
+    if (*out) return true;
+    snprintf(o->why, WHY, "generated code refers to %.100s, which nobody defines",
+             symbol_name(o, s));
+    return false;
   }
   if (s->st_shndx >= o->nsections || !in_image(&o->section[s->st_shndx]) ||
       s->st_value > o->section[s->st_shndx].sh_size)

@@ -1,0 +1,111 @@
+// The builds of a package: for each level of --cpu its programs, up to machine code.
+//
+// A program with products of matrices needs something that computes them: instructions of the CPU,
+// or OpenBLAS. A level whose CPUs may lack it gets a second build, in which generated kernels
+// compute the products. The first build that a machine can run is used.
+#include "frontend/driver/package_internal.h"
+
+#include <string.h>
+
+static const char *const fors[] = {"predict", "train"};
+
+static bool known_level(const char *name) {
+  if (!strcmp(name, "native")) return true;
+  for (int i = 0; code_levels[i]; i++)
+    if (!strcmp(name, code_levels[i])) return true;
+  return false;
+}
+
+static bool add_level(Session *s, PackagePlan *plan, const char *name, size_t n, Pos pos) {
+  const char *level = arena_text(s->arena, name, n);
+  bool twice = false;
+  for (uint32_t i = 0; i < plan->nlevels; i++) twice |= !strcmp(plan->level[i], level);
+  if (twice || plan->nlevels == PACKAGE_BUILDS)
+    return diag_error(s->diag, DIAG_USAGE, pos, "--cpu names %s twice", level);
+  if (known_level(level)) {
+    plan->level[plan->nlevels++] = level;
+    return true;
+  }
+  diag_error(s->diag, DIAG_USAGE, pos, "--cpu knows no level '%s'", text_shown(s->arena, level));
+  return diag_hint(s->diag, "it is one of: x86-64-v2, x86-64-v3, x86-64-v4, aarch64, native");
+}
+
+// Levels with more instructions come first: the first build that a machine can run is used.
+static int rank_of(const char *level) {
+  static const char *const order[] = {"native", "x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64"};
+  for (int i = 0; i < (int)countof(order); i++)
+    if (!strcmp(level, order[i])) return i;
+  return (int)countof(order);
+}
+
+static void sort_levels(PackagePlan *plan) {
+  for (uint32_t i = 1; i < plan->nlevels; i++)
+    for (uint32_t k = i; k > 0 && rank_of(plan->level[k]) < rank_of(plan->level[k - 1]); k--) {
+      const char *level = plan->level[k];
+      plan->level[k] = plan->level[k - 1];
+      plan->level[k - 1] = level;
+    }
+}
+
+bool package_options(Session *s, PackagePlan *plan) {
+  const OptionUse *use = option_use(s->opt, OPTION_CPU);
+  int word;
+  if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
+  plan->trains = word == 1;
+  const char *list = use                             ? use->text
+                     : code_level_is_here("aarch64") ? "aarch64"
+                                                     : "x86-64-v2,x86-64-v3,x86-64-v4";
+  for (const char *at = list; *at;) {
+    size_t n = strcspn(at, ",");
+    if (!add_level(s, plan, at, n, use ? use->pos : (Pos){0})) return false;
+    at += n + (at[n] == ',');
+  }
+  sort_levels(plan);
+  return plan->nlevels > 0 ||
+         diag_error(s->diag, DIAG_USAGE, use->pos, "--cpu names no level of CPUs");
+}
+
+// -- builds -------------------------------------------------------------------------------------
+
+static DtypeSet used_products(const PackagePlan *plan, const PackageBuild *b) {
+  DtypeSet set = 0;
+  for (uint32_t k = 0; k < plan->nparts; k++) {
+    const Program *p = b->made[k].compiled->program;
+    for (uint32_t i = 0; i < p->ninstrs; i++)
+      if (p->instr[i].kind == INSTR_GEMM) set |= dtype_bit(p->instr[i].u.gemm.factors);
+  }
+  return set;
+}
+
+// Compiles the parts for a build, with products of the given types left to the machine.
+static bool compile_parts(Session *s, PackagePlan *plan, PackageBuild *b, DtypeSet products) {
+  s->stores = NULL;
+  for (uint32_t k = 0; k < plan->nparts; k++)
+    if (!session_package(s, plan->part[k].of.graph, &plan->part[k].of, products, &b->made[k]))
+      return false;
+  b->products = used_products(plan, b);
+  return true;
+}
+
+static PackageBuild *new_build(PackagePlan *plan, const char *level) {
+  PackageBuild *b = &plan->build[plan->nbuilds++];
+  *b = (PackageBuild){.cpu = level, .level = strcmp(level, "native") ? level : NULL};
+  return b;
+}
+
+static bool add_builds(Session *s, PackagePlan *plan, const char *level) {
+  DtypeSet sure = !strcmp(level, "x86-64-v4") ? dtype_bit(TYPE_F32) : 0,
+           all = dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64);
+  bool native = !strcmp(level, "native");
+  if (native) sure = all = session_products(s, s->model->graph);
+  PackageBuild *b = new_build(plan, level);
+  if (!compile_parts(s, plan, b, all)) return false;
+  if (!(b->products & ~sure)) return true;
+  return compile_parts(s, plan, new_build(plan, level), sure);
+}
+
+bool package_builds(Session *s, PackagePlan *plan) {
+  for (uint32_t i = 0; i < plan->nlevels; i++)
+    if (!add_builds(s, plan, plan->level[i])) return false;
+  return true;
+}

@@ -1,0 +1,271 @@
+// Makes a package: selects and compiles its programs for every build, gets the values of its
+// parameters, and writes the folder.
+#include "frontend/driver/package_internal.h"
+
+#include "ir/base/host.h"
+#include "ir/program/pack.h"
+#include "runtime/package/package.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Making {
+  Session *s;
+  PackagePlan plan;
+  PackageWriter *writer;
+  json_t *root;
+  uint32_t nvalues;
+  NamedArray *value;
+  TensorKind *kind;
+  int64_t steps, bytes;
+} Making;
+
+// -- values -------------------------------------------------------------------------------------
+
+static bool is_value(const Making *m, TensorKind k) {
+  return k == TENSOR_PARAM || k == TENSOR_STATE || (k == TENSOR_SLOT && m->steps > 0);
+}
+
+static bool read_values(Making *m, const Exec *e, const Program *p) {
+  Session *s = m->s;
+  m->value = arena_array(s->arena, NamedArray, p->ntensors + 1);
+  m->kind = arena_array(s->arena, TensorKind, p->ntensors + 1);
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    Result r;
+    if (!is_value(m, t->kind)) continue;
+    if (!result_read(s, e, p, t->kind, t->name, &r)) return false;
+    m->kind[m->nvalues] = t->kind;
+    m->value[m->nvalues++] = (NamedArray){.name = t->name, .array = r.array};
+    m->bytes += r.array.elements * dtype_bytes(r.array.type);
+  }
+  return true;
+}
+
+// Gets the values with which the package begins: those of --params or --checkpoint, else the
+// initial ones. They are bound for a program that computes nothing.
+static bool make_values(Making *m) {
+  Session *s = m->s;
+  const Compilation *first = &m->plan.build[0].made[0];
+  Compiled kept = *first->compiled;
+  Compilation bound = {.compiled = &kept};
+  kept.program = program_of_values(s->arena, first->compiled->program, m->plan.trains);
+  Exec *e = session_exec(s, &bound, NULL, NULL);
+  bool ok = e && values_load(s, e, kept.program, m->plan.trains, &m->steps) &&
+            read_values(m, e, kept.program);
+  exec_free(e);
+  return ok && package_put_values(m->writer, m->nvalues, m->value, m->kind);
+}
+
+// -- programs -----------------------------------------------------------------------------------
+
+// The name of a source of positions, without the folders of this machine.
+static const char *source_name(void *context, uint32_t source) {
+  const char *name = diag_source_name(((const Session *)context)->diag, source),
+             *slash = strrchr(name, '/');
+  return slash ? slash + 1 : name;
+}
+
+static const char *last_part(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// Returns the program as the package has it: without initial values that the file of weights has,
+// and with the dims of outputs as users know them.
+static Program *packed_program(const Making *m, const Program *from) {
+  Arena *a = m->s->arena;
+  Program *p = arena_copy(a, from, sizeof *p);
+  p->model = last_part(p->model);
+  p->tensor = arena_copy(a, p->tensor, (p->ntensors + 1) * sizeof *p->tensor);
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    ProgTensor *t = &p->tensor[i];
+    if (is_value(m, t->kind)) t->init = (Init){.kind = INIT_CONSTANT};
+    for (int d = 0; d < t->rank && t->kind == TENSOR_OUTPUT; d++)
+      t->dim[d].name = result_dim(m->s, t->dim[d].name);
+  }
+  return p;
+}
+
+static const char *build_name(const Making *m, const PackageBuild *b) {
+  uint32_t same = 0, at = 0;
+  for (uint32_t i = 0; i < m->plan.nbuilds; i++) {
+    if (&m->plan.build[i] == b) at = same;
+    same += !strcmp(m->plan.build[i].cpu, b->cpu);
+  }
+  return same < 2 ? b->cpu : arena_printf(m->s->arena, "%s.%u", b->cpu, at + 1);
+}
+
+static bool put_code(Making *m, const char *file, const Program *p, const PackageBuild *b,
+                     const Compilation *c) {
+  int64_t opt;
+  size_t n = 0;
+  if (!option_integer(m->s->opt, OPTION_OPT, 2, 0, 3, m->s->diag, &opt)) return false;
+  const CodeOptions options = {.opt = (int)opt, .level = b->level};
+  if (p->nkernels == 0) return package_put(m->writer, file, "", 0);
+  char *code = code_object(p, c->compiled->kernels, &options, &n, m->s->diag);
+  bool ok = code && package_put(m->writer, file, code, n);
+  free(code);
+  return ok;
+}
+
+// A program that a package cannot keep shows here, and not where it is to run.
+static void check_readable(const char *file, const char *bytes, size_t n) {
+  Arena *a = arena_new();
+  Program p;
+  char why[PACK_WHY];
+  if (!pack_read(a, &pack_of_program, bytes, n, diag_new(a), &p, why) || !program_sound(&p, why))
+    BUG("%s %s", file, why);
+  arena_free(a);
+}
+
+static json_t *put_part(Making *m, const PackageBuild *b, uint32_t k) {
+  Arena *a = m->s->arena;
+  const Compilation *c = &b->made[k];
+  const char *stem = arena_printf(a, "%s.%s", m->plan.part[k].name, build_name(m, b)),
+             *file = arena_printf(a, "%s.program", stem), *code = arena_printf(a, "%s.o", stem);
+  const Program *p = packed_program(m, c->compiled->program);
+  size_t n;
+  char *bytes = pack_write(&pack_of_program, p, source_name, m->s, &n);
+  check_readable(file, bytes, n);
+  bool ok = package_put(m->writer, file, bytes, n) && put_code(m, code, p, b, c);
+  free(bytes);
+  return ok ? json_pack("{s:s, s:s}", "program", file, "object", code) : NULL;
+}
+
+static json_t *put_build(Making *m, const PackageBuild *b) {
+  json_t *out = json_object(), *types = json_array();
+  json_object_set_new(out, "cpu", json_string(b->cpu));
+  if (!b->level) json_object_set_new(out, "identity", json_string(host_identity(m->s->arena)));
+  for (int t = 0; t < TYPE_COUNT; t++)
+    if (b->products & dtype_bit((Dtype)t))
+      json_array_append_new(types, json_string(dtype_text((Dtype)t)));
+  json_object_set_new(out, "products", types);
+  for (uint32_t k = 0; k < m->plan.nparts; k++) {
+    json_t *part = put_part(m, b, k);
+    if (!part) {
+      json_decref(out);
+      return NULL;
+    }
+    json_object_set_new(out, m->plan.part[k].name, part);
+  }
+  return out;
+}
+
+// -- the description ----------------------------------------------------------------------------
+
+static const char *kind_text(TensorKind k) {
+  static const char *const text[] = {
+      [TENSOR_INPUT] = "input",    [TENSOR_PARAM] = "parameter", [TENSOR_STATE] = "state",
+      [TENSOR_SLOT] = "optimizer", [TENSOR_CONSTANT] = NULL,     [TENSOR_OUTPUT] = "output"};
+  return text[k];
+}
+
+static void list_tensors(const Making *m, const Program *p, json_t *list, json_t *hidden) {
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    const char *kind = kind_text(t->kind);
+    if (!kind || t->kind == TENSOR_SLOT) continue;
+    if (t->kind == TENSOR_OUTPUT && select_reserved(t->name)) {
+      json_array_append_new(hidden, json_text(t->name));
+      continue;
+    }
+    json_t *dims = json_array(), *shape = json_array();
+    for (int d = 0; d < t->rank; d++) {
+      const ProgDim *dim = &t->dim[t->declared[d]];
+      if (result_is_micro(m->s, dim->name))
+        json_object_set_new(m->root, "micro", json_text(dim->name));
+      json_array_append_new(dims, json_text(result_dim(m->s, dim->name)));
+      json_array_append_new(shape, json_integer(dim->whole));
+    }
+    json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o, s:o}", "name", json_text(t->name),
+                                          "kind", kind, "type", dtype_text(t->type), "dims", dims,
+                                          "shape", shape));
+  }
+}
+
+// Sets the output that must be finite for a step to commit (open_step in training.c).
+static void set_watch(const Making *m, const Program *p) {
+  bool several = program_tensor(p, TENSOR_OUTPUT, select_watched) >= 0;
+  const char *watch = several ? select_watched : m->s->model->loss;
+  if (m->plan.trains && watch) json_object_set_new(m->root, "watch", json_text(watch));
+}
+
+static void describe(Making *m) {
+  const Session *s = m->s;
+  json_t *programs = json_array(), *hidden = json_array();
+  m->root = json_object();
+  json_object_set_new(m->root, "schema", json_string(PACKAGE_SCHEMA));
+  json_object_set_new(m->root, "meshc", json_string(MESHC_VERSION));
+  json_object_set_new(m->root, "model", json_text(last_part(s->opt->argument.at[0])));
+  json_object_set_new(m->root, "mesh", mesh_json(&s->model->mesh));
+  json_object_set_new(m->root, "layout", layout_json(s));
+  json_object_set_new(m->root, "seed", json_integer((json_int_t)s->model->graph->spec.seed));
+  for (uint32_t k = 0; k < m->plan.nparts; k++) {
+    const PackagePart *part = &m->plan.part[k];
+    const Program *p = m->plan.build[0].made[k].compiled->program;
+    json_t *one = json_object(), *tensors = json_array();
+    json_object_set_new(one, "name", json_string(part->name));
+    json_object_set_new(one, "any_rows", json_boolean(part->any_rows));
+    if (part->of.over) json_object_set_new(one, "rows", json_text(part->of.over));
+    list_tensors(m, p, tensors, hidden);
+    json_object_set_new(one, "tensors", tensors);
+    json_array_append_new(programs, one);
+    if (k == 0) set_watch(m, p);
+  }
+  json_object_set_new(m->root, "hidden", hidden);
+  json_object_set_new(m->root, "programs", programs);
+}
+
+static bool write_all(Making *m) {
+  if (!make_values(m)) return false;
+  describe(m);
+  json_t *builds = json_array();
+  json_object_set_new(m->root, "steps", json_integer(m->steps));
+  json_object_set_new(m->root, "builds", builds);
+  for (uint32_t i = 0; i < m->plan.nbuilds; i++) {
+    json_t *build = put_build(m, &m->plan.build[i]);
+    if (!build) return false;
+    json_array_append_new(builds, build);
+  }
+  return true;
+}
+
+static void report(const Making *m, const char *path, PackageFacts *out) {
+  Arena *a = m->s->arena;
+  *out = (PackageFacts){
+      .path = path, .programs = "", .builds = "", .nvalues = m->nvalues, .bytes = m->bytes};
+  for (uint32_t k = 0; k < m->plan.nparts; k++)
+    out->programs = arena_printf(a, "%s%s%s", out->programs, k ? ", " : "", m->plan.part[k].name);
+  for (uint32_t i = 0; i < m->plan.nbuilds; i++)
+    out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", m->plan.build[i].cpu,
+                               m->plan.build[i].products ? " with products" : "");
+}
+
+bool package_check(Session *s) {
+  if (!option_given(s->opt, OPTION_PACKAGE_OUT)) {
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "compile writes a folder: name it");
+    return diag_hint(s->diag, "meshc compile %s -o DIR", s->opt->argument.at[0]);
+  }
+  if (!session_for_gpu(s)) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
+             "packages for a GPU are not in this version of meshc");
+  return diag_hint(s->diag, "make one for CPUs: leave out --device");
+}
+
+bool package_make(Session *s, PackageFacts *out) {
+  Making m = {.s = s};
+  const char *path = option_text(s->opt, OPTION_PACKAGE_OUT);
+  if (!package_options(s, &m.plan) || !package_parts(s, &m.plan) || !package_builds(s, &m.plan))
+    return false;
+  m.writer = package_begin(s->arena, path, s->diag);
+  if (!m.writer) return false;
+  bool ok = write_all(&m);
+  if (ok)
+    ok = package_end(m.writer, m.root);
+  else
+    package_abandon(m.writer), json_decref(m.root);
+  if (ok) report(&m, path, out);
+  for (uint32_t i = 0; i < m.nvalues; i++) array_free(&m.value[i].array);
+  return ok;
+}

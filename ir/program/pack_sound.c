@@ -1,0 +1,108 @@
+// Checks a Program that was read from bytes: what the ranges of single fields (pack_program.c) do
+// not say. Kernels are not looked at: whoever runs a program trusts its machine code.
+#include "ir/program/pack.h"
+#include "ir/program/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Look {
+  const Program *program;
+  char *why;
+  uint32_t instr;
+  bool good;
+} Look;
+
+static bool wrong(Look *l, const char *what) {
+  if (l->good) snprintf(l->why, PACK_WHY, "has %s at instruction %u", what, l->instr);
+  l->good = false;
+  return false;
+}
+
+// Returns the bytes of the memory in which a reference is.
+static int64_t memory_of(const Program *p, int32_t tensor) {
+  return tensor < 0 ? p->arena_bytes : p->tensor[tensor].bytes;
+}
+
+static void look_at_ref(void *context, Ref *r) {
+  Look *l = context;
+  if (r->offset > memory_of(l->program, r->tensor)) wrong(l, "a place outside of its memory");
+}
+
+// Tensors are in memory of their own, in the arena, or in a tensor that has memory of its own.
+static void look_at_tensors(Look *l) {
+  const Program *p = l->program;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    const ProgTensor *x = &p->tensor[t];
+    int32_t in = x->at.tensor;
+    bool seen[MAX_RANK] = {false}, named = x->name != NULL;
+    for (int i = 0; i < x->rank; i++) {
+      named = named && x->dim[i].name;
+      if (x->declared[i] >= x->rank || seen[x->declared[i]]) wrong(l, "a tensor with a dim twice");
+      seen[x->declared[i] % MAX_RANK] = true;
+    }
+    if (!named) wrong(l, "a tensor or dim without a name");
+    if (in >= 0 && !tensor_is_persistent(p, (uint32_t)in)) wrong(l, "a tensor in no memory");
+    if (x->bytes > memory_of(p, in) - x->at.offset) wrong(l, "a tensor outside of its memory");
+  }
+}
+
+// A slot that is multiplied by another one comes to an end.
+static void look_at_slots(Look *l) {
+  const Program *p = l->program;
+  for (uint32_t s = 0; s < p->nslots; s++) {
+    uint32_t links = 0;
+    int32_t at = (int32_t)s;
+    while (at >= 0 && links++ <= LOOP_DEPTH * MAX_RANK) at = p->slot[at].times - 1;
+    if (at >= 0) wrong(l, "a slot that is a factor of itself");
+  }
+}
+
+// Every loop has an end, loops nest, and nothing is repeated after the commit.
+static void look_at_loops(Look *l) {
+  const Program *p = l->program;
+  uint32_t open[LOOP_DEPTH];
+  int depth = 0;
+  bool committed = false;
+  for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
+    const Instr *in = &p->instr[l->instr];
+    if (in->kind == INSTR_COMMIT) {
+      if (committed || depth) wrong(l, "a second commit, or one in a loop");
+      committed = true;
+    } else if (in->kind == INSTR_LOOP) {
+      if (depth == LOOP_DEPTH || committed || p->instr[in->u.loop.end].kind != INSTR_END)
+        wrong(l, "a loop without end");
+      else
+        open[depth++] = l->instr;
+    } else if (in->kind == INSTR_END) {
+      if (!depth || open[--depth] != in->u.end.begin ||
+          p->instr[in->u.end.begin].u.loop.end != l->instr)
+        wrong(l, "the end of no loop");
+    }
+  }
+  if (l->good && depth) wrong(l, "a loop without end");
+}
+
+static void look_at_instrs(Look *l) {
+  const Program *p = l->program;
+  for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
+    Instr *in = &p->instr[l->instr];
+    int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
+    if (in->kind == INSTR_KERNEL && in->u.kernel.nsets && !in->u.kernel.set)
+      wrong(l, "a launch without operands");
+    else
+      instr_refs(in, nptr, look_at_ref, l);
+  }
+}
+
+bool program_sound(const Program *p, char *why) {
+  Look l = {.program = p, .why = why, .good = true};
+  if (!p->model || !p->for_) wrong(&l, "no name");
+  for (int i = 0; i < p->mesh.naxes; i++)
+    if (!p->mesh.axis[i].name) wrong(&l, "an axis without a name");
+  look_at_tensors(&l);
+  look_at_slots(&l);
+  if (l.good) look_at_loops(&l);
+  if (l.good) look_at_instrs(&l);
+  return l.good;
+}

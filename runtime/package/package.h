@@ -1,0 +1,91 @@
+// Packages: a compiled model in a folder, which runs without the compiler. docs/package.md has the
+// format.
+//
+//   package.json            what is in it, with sizes and checksums of all other files
+//   PROGRAM.BUILD.program   a Program (ir/program/pack.h)
+//   PROGRAM.BUILD.o         the machine code of its kernels, for one kind of processor
+//   weights.safetensors     parameters and states
+//
+// A build is all programs compiled for a level of the CPU, and for what computes products of
+// matrices there. The first build that this machine can run is used.
+//
+// A packed package is one block of bytes: u64 length of package.json, package.json, then the other
+// files in the order in which it lists them, each at a multiple of PACK_ALIGN bytes.
+#ifndef RUNTIME_PACKAGE_H
+#define RUNTIME_PACKAGE_H
+
+#include "ir/program/image.h"
+#include "runtime/runtime.h"
+
+#define PACKAGE_SCHEMA "meshc.package/1"
+#define PACKAGE_FILE "package.json"
+#define PACKAGE_WEIGHTS "weights.safetensors"
+enum { PACK_ALIGN = 64 };
+
+typedef struct PackageProgram {
+  const char *name; // "predict", "evaluate", "train"
+  bool any_rows;    // it may run batches with fewer rows (exec_rows)
+  Program program;  // with the addresses of its kernels
+  Image *image;
+} PackageProgram;
+
+// A parameter, state or optimizer tensor in the file of weights.
+typedef struct PackageValue {
+  const char *name;
+  TensorKind kind;
+  Dtype type;
+  int64_t at, bytes; // in the file
+} PackageValue;
+
+typedef struct PackageSource PackageSource;
+typedef struct Package {
+  const char *path;
+  const char *model, *version; // path of the model; version of meshc that has made the package
+  const char *cpu;             // the build that was chosen: "x86-64-v3"
+  uint64_t seed;               // of random numbers in steps, and of the order of rows
+  int64_t steps;               // training steps that the values had done
+  const char *micro;           // dim of inputs that counts the micro-batches of a step, or NULL
+  const char *watch;           // output that must be finite for a training step to commit, or NULL
+  uint32_t nhidden;
+  const char **hidden; // outputs that are none of the model
+  uint32_t nprograms;
+  PackageProgram *program;
+  uint32_t nvalues;
+  PackageValue *value; // by place in the file
+  PackageSource *source;
+} Package;
+
+// Opens the package in folder `path`, or the packed one in bytes[0..n), which must live as long as
+// the package; `path` is then its name in messages. Loads the programs of the build for this
+// machine. All memory but machine code is allocated in `a`. Returns NULL after an error in d: files
+// that are missing, damaged or of another version of meshc, or no build for this CPU.
+Package *package_open(Arena *a, const char *path, Diag *d);
+Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
+void package_close(Package *p);
+// Returns whether `path` is a folder with a package.
+bool package_is(const char *path);
+bool package_is_micro(const Package *p, const char *dim);
+// Returns the program of this name, or NULL.
+PackageProgram *package_program(const Package *p, const char *name);
+// Copies the values of the file of weights to the tensors of e, which runs `program`. Returns false
+// after an error in d.
+MUST_USE bool package_load(const Package *p, const Program *program, Exec *e, Diag *d);
+
+// -- package_write.c ----------------------------------------------------------------------------
+typedef struct PackageWriter PackageWriter;
+// Begins a package that replaces folder `path` when it is complete. Returns NULL after an error in
+// d, such as a folder that is no package.
+PackageWriter *package_begin(Arena *a, const char *path, Diag *d);
+// Adds a file. Returns false after an error.
+MUST_USE bool package_put(PackageWriter *w, const char *name, const void *bytes, size_t n);
+// Writes the file of weights: n arrays, which are tensors of these kinds.
+MUST_USE bool package_put_values(PackageWriter *w, uint32_t n, const NamedArray *x,
+                                 const TensorKind *kind);
+struct json_t;
+// Adds files and values to the description, which it takes, writes it, and puts the folder in its
+// place. Returns false after an error. Frees the writer.
+MUST_USE bool package_end(PackageWriter *w, struct json_t *description);
+// Removes what was written, and frees the writer. w may be NULL.
+void package_abandon(PackageWriter *w);
+
+#endif

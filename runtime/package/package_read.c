@@ -1,0 +1,268 @@
+// Opens a package: reads its description, chooses the build for this machine, and loads the
+// programs with their machine code. Input: the files of a package. Output: a Package.
+#include "ir/base/host.h"
+#include "ir/program/pack.h"
+#include "runtime/package/package_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Opening {
+  Arena *arena;
+  Diag *diag;
+  Package *package;
+  json_t *root;
+} Opening;
+
+static bool broken(const Opening *o, const char *what) {
+  return package_damaged(o->package->source, PACKAGE_FILE, what, o->diag);
+}
+
+static const char *text_of(const Opening *o, const json_t *x) {
+  const char *text = json_string_value(x);
+  return text ? arena_text(o->arena, text, strlen(text)) : NULL;
+}
+
+static const char *field(const Opening *o, const char *name) {
+  return text_of(o, json_object_get(o->root, name));
+}
+
+// -- the build for this machine -----------------------------------------------------------------
+
+// Returns the set of the types in a list, or all types if one is unknown.
+static DtypeSet types_of(const json_t *list) {
+  DtypeSet set = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *text = json_string_value(json_array_get(list, i));
+    Dtype t;
+    if (!text || !dtype_parse(text, &t)) return ALL_TYPES;
+    set |= dtype_bit(t);
+  }
+  return set;
+}
+
+// Returns whether this machine runs a build. MESHC_CPU in the environment allows only one level.
+static bool runs_here(const Opening *o, const json_t *build) {
+  const char *cpu = json_string_value(json_object_get(build, "cpu")), *only = getenv("MESHC_CPU");
+  const char *identity = json_string_value(json_object_get(build, "identity"));
+  DtypeSet products = types_of(json_object_get(build, "products"));
+  if (!cpu || (only && *only && strcmp(only, cpu) != 0)) return false;
+  bool fits = identity ? !strcmp(identity, host_identity(o->arena)) : host_has_level(cpu);
+  return fits && (products & ~product_types(products)) == 0;
+}
+
+static bool no_build(const Opening *o, const json_t *builds) {
+  const char *list = "";
+  for (size_t i = 0; i < json_array_size(builds); i++) {
+    const json_t *build = json_array_get(builds, i);
+    const char *cpu = json_string_value(json_object_get(build, "cpu"));
+    list = arena_printf(o->arena, "%s%s%s%s", list, i ? ", " : "", cpu ? cpu : "?",
+                        json_object_get(build, "identity") ? " (one model of CPU)" : "");
+  }
+  const char *only = getenv("MESHC_CPU");
+  diag_error(o->diag, DIAG_UNAVAILABLE, (Pos){0},
+             "%s has no code for this processor, %s%s%s: it has %s", o->package->path, host_name(),
+             only && *only ? ", with MESHC_CPU=" : "", only ? only : "", *list ? list : "none");
+  return diag_hint(o->diag, "compile for it: meshc compile MODEL --cpu x86-64-v2,x86-64-v3 -o DIR");
+}
+
+static const json_t *choose_build(const Opening *o) {
+  const json_t *builds = json_object_get(o->root, "builds");
+  for (size_t i = 0; i < json_array_size(builds); i++)
+    if (runs_here(o, json_array_get(builds, i))) return json_array_get(builds, i);
+  (void)no_build(o, builds);
+  return NULL;
+}
+
+// -- programs -----------------------------------------------------------------------------------
+
+static bool link_kernels(PackageProgram *p, char *why) {
+  char name[64];
+  for (uint32_t i = 0; i < p->program.nkernels; i++) {
+    ProgKernel *k = &p->program.kernel[i];
+    snprintf(name, sizeof name, "k%u", i);
+    void *run = image_symbol(p->image, name);
+    snprintf(name, sizeof name, "k%u_combine", i);
+    void *combine = image_symbol(p->image, name);
+    if (!run || (!combine && k->partial_bytes > 0))
+      return why_not(why, "has no code for kernel %u", i);
+    // ISO C does not convert data pointers to function pointers; POSIX has the same bytes for both
+    memcpy(&k->run, &run, sizeof run);
+    memcpy(&k->combine, &combine, sizeof combine);
+  }
+  return true;
+}
+
+static bool load_code(const Opening *o, PackageProgram *p, const char *file) {
+  char why[WHY];
+  size_t n;
+  if (!p->program.nkernels) return true;
+  const char *bytes = source_file(o->arena, o->package->source, file, &n, o->diag);
+  if (!bytes) return false;
+  p->image = image_load(bytes, n, why);
+  if (p->image && link_kernels(p, why)) return true;
+  return package_damaged(o->package->source, file,
+                         arena_printf(o->arena, "cannot be loaded: %s", why), o->diag);
+}
+
+// Parameters get their values from the file of weights: nothing is drawn or read for them before.
+static void no_initial_values(const Package *package, Program *p) {
+  for (uint32_t i = 0; i < package->nvalues; i++) {
+    int32_t t = program_tensor(p, package->value[i].kind, package->value[i].name);
+    if (t >= 0) p->tensor[t].init = (Init){.kind = INIT_CONSTANT};
+  }
+}
+
+static bool load_program(const Opening *o, const json_t *build, const json_t *entry) {
+  Package *package = o->package;
+  char why[PACK_WHY];
+  size_t n;
+  const char *name = text_of(o, json_object_get(entry, "name"));
+  const json_t *files = name ? json_object_get(build, name) : NULL;
+  const char *file = text_of(o, json_object_get(files, "program")),
+             *code = text_of(o, json_object_get(files, "object"));
+  if (!file || !code) return broken(o, "has a broken entry of a program");
+  PackageProgram *p = &package->program[package->nprograms++];
+  p->name = name;
+  p->any_rows = json_is_true(json_object_get(entry, "any_rows"));
+  const char *bytes = source_file(o->arena, package->source, file, &n, o->diag);
+  if (!bytes) return false;
+  if (!pack_read(o->arena, &pack_of_program, bytes, n, o->diag, &p->program, why) ||
+      !program_sound(&p->program, why))
+    return package_damaged(package->source, file, why, o->diag);
+  no_initial_values(package, &p->program);
+  return load_code(o, p, code);
+}
+
+static bool load_programs(const Opening *o) {
+  const json_t *programs = json_object_get(o->root, "programs"), *build = choose_build(o);
+  if (!build) return false;
+  o->package->cpu = text_of(o, json_object_get(build, "cpu"));
+  o->package->program = arena_array(o->arena, PackageProgram, json_array_size(programs) + 1);
+  for (size_t i = 0; i < json_array_size(programs); i++)
+    if (!load_program(o, build, json_array_get(programs, i))) return false;
+  return o->package->nprograms || broken(o, "names no program");
+}
+
+// -- values -------------------------------------------------------------------------------------
+
+static bool read_value(const Opening *o, const char *name, const json_t *entry, PackageValue *v) {
+  const char *kind, *type;
+  json_int_t at, bytes;
+  json_error_t e;
+  size_t k = 0;
+  if (json_unpack_ex((json_t *)(uintptr_t)entry, &e, 0, "{s:s, s:s, s:I, s:I}", "kind", &kind,
+                     "type", &type, "at", &at, "bytes", &bytes) != 0)
+    return false;
+  *v = (PackageValue){.name = arena_text(o->arena, name, strlen(name)), .at = at, .bytes = bytes};
+  while (k < VALUE_KINDS && strcmp(package_kinds[k].name, kind)) k++;
+  if (k < VALUE_KINDS) v->kind = package_kinds[k].kind;
+  return k < VALUE_KINDS && dtype_parse(type, &v->type) && at >= 0 && bytes >= 0;
+}
+
+static int by_place(const void *a, const void *b) {
+  const PackageValue *x = a, *y = b;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+static bool read_values(const Opening *o) {
+  Package *p = o->package;
+  const char *name;
+  json_t *values = json_object_get(o->root, "values"), *entry;
+  p->value = arena_array(o->arena, PackageValue, json_object_size(values) + 1);
+  json_object_foreach(
+      values, name,
+      entry) if (!read_value(o, name, entry,
+                             &p->value
+                                  [p->nvalues++])) return broken(o,
+                                                                 "has a broken entry of a value");
+  qsort(p->value, p->nvalues, sizeof *p->value, by_place);
+  return true;
+}
+
+bool package_load(const Package *p, const Program *program, Exec *e, Diag *d) {
+  SourceStream in;
+  bool ok = true;
+  if (!p->nvalues) return true;
+  if (!source_start(&in, p->source, PACKAGE_WEIGHTS, d)) return false;
+  for (uint32_t i = 0; ok && i < p->nvalues; i++) {
+    const PackageValue *v = &p->value[i];
+    int32_t t = program_tensor(program, v->kind, v->name);
+    int64_t elements = 1;
+    for (int k = 0; t >= 0 && k < program->tensor[t].rank; k++)
+      elements *= program->tensor[t].dim[k].whole;
+    if (t >= 0 && elements * dtype_bytes(v->type) != v->bytes) {
+      ok = package_damaged(p->source, PACKAGE_WEIGHTS, "has a value of another size", d);
+      break;
+    }
+    if (t < 0) continue; // another program has it
+    char *room = mem_alloc((size_t)v->bytes + 1);
+    ok = source_skip(&in, v->at - in.at, d) && source_next(&in, v->bytes, room, d);
+    if (ok) exec_write(e, v->kind, v->name, v->type, room);
+    free(room);
+  }
+  ok = ok && source_finish(&in, d);
+  source_stop(&in);
+  return ok;
+}
+
+// -- opening ------------------------------------------------------------------------------------
+
+static void read_facts(const Opening *o) {
+  Package *p = o->package;
+  const json_t *hidden = json_object_get(o->root, "hidden");
+  p->model = field(o, "model");
+  p->version = field(o, "meshc");
+  p->watch = field(o, "watch");
+  p->micro = field(o, "micro");
+  p->seed = (uint64_t)json_integer_value(json_object_get(o->root, "seed"));
+  p->steps = json_integer_value(json_object_get(o->root, "steps"));
+  p->hidden = arena_array(o->arena, const char *, json_array_size(hidden) + 1);
+  for (size_t i = 0; i < json_array_size(hidden); i++) {
+    const char *name = text_of(o, json_array_get(hidden, i));
+    if (name) p->hidden[p->nhidden++] = name;
+  }
+}
+
+static Package *open_source(Arena *a, PackageSource source, Diag *d) {
+  Package *p = arena_new_of(a, Package);
+  p->source = arena_copy(a, &source, sizeof source);
+  p->path = source.path;
+  Opening o = {.arena = a, .diag = d, .package = p, .root = source_describe(a, p->source, d)};
+  if (!o.root) return NULL;
+  read_facts(&o);
+  bool ok = p->model ? read_values(&o) && load_programs(&o) : broken(&o, "names no model");
+  json_decref(o.root);
+  if (ok) return p;
+  package_close(p);
+  return NULL;
+}
+
+Package *package_open(Arena *a, const char *path, Diag *d) {
+  if (package_is(path))
+    return open_source(a, (PackageSource){.path = arena_text(a, path, strlen(path))}, d);
+  diag_error(d, DIAG_FILE_MISSING, (Pos){0}, "%s is no package: it has no " PACKAGE_FILE, path);
+  diag_hint(d, "meshc compile MODEL -o DIR makes a package");
+  return NULL;
+}
+
+Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d) {
+  return open_source(a, (PackageSource){.path = path, .memory = bytes, .bytes = (int64_t)n}, d);
+}
+
+void package_close(Package *p) {
+  for (uint32_t i = 0; p && i < p->nprograms; i++) {
+    image_free(p->program[i].image);
+    p->program[i].image = NULL;
+  }
+}
+
+bool package_is_micro(const Package *p, const char *dim) {
+  return p->micro && !strcmp(p->micro, dim);
+}
+
+PackageProgram *package_program(const Package *p, const char *name) {
+  for (uint32_t i = 0; i < p->nprograms; i++)
+    if (!strcmp(p->program[i].name, name)) return &p->program[i];
+  return NULL;
+}

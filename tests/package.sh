@@ -1,0 +1,155 @@
+#!/bin/sh
+# Packages: what `meshc compile` writes gives the bits of the model, on one processor, on a mesh and under ranks, through
+# meshc and through libmeshc_run, which is installed in a folder of its own, has no LLVM and is small. Damaged packages,
+# other CPUs and wrong inputs are clear errors. Ends in `N passed, N failed, N skipped`.
+. "$(dirname "$0")/common.sh"
+[ -e "$build/libmeshc_run.so" ] || { fail "$build/libmeshc_run.so is missing"; finish; }
+XDG_CACHE_HOME=$tmp/cache
+export XDG_CACHE_HOME
+export ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS:-}"
+sanitized=$(ldd "$build/libmeshc_run.so" | sed -n 's/^[[:space:]]*lib\([at]\)san.*/\1/p' | sort -u)
+case $sanitized in a) cflags="-fsanitize=address,undefined" ;; t) cflags="-fsanitize=thread" ;; *) cflags="" ;; esac
+if [ "$(uname -m)" = x86_64 ]; then here=x86-64-v2; else here=$(uname -m); fi
+cd "$tmp" || exit 1
+
+cat >rows.mesh <<'END'
+dim b = 20, d = 4, o = 2
+output x[b, d] = (index[b] + index[d]) * 0.1
+output target[b, o] = (index[b] + index[o]) * 0.01
+END
+must "$meshc" run rows.mesh --out rows
+must "$meshc" run rows.mesh --set b=8 --out batch
+net=$root/examples/mlp.mesh
+
+# -- the bits of the model ----------------------------------------------------------------------------------------
+for mesh in "" "--mesh p=2 --layout b=p" "--mesh rows=2,cols=2 --layout b=rows,h=cols"; do
+  one=${mesh:-"--mesh p=1 --layout none"}
+  # shellcheck disable=SC2086
+  must "$meshc" predict "$net" $one --feed x=rows/x.npy --fetch y --out want
+  # shellcheck disable=SC2086
+  must "$meshc" compile "$net" $one --cpu native --for train -o trained -q
+  must "$meshc" predict trained --feed x=rows/x.npy --fetch y --out got
+  same "predict of a package${mesh:+ on $mesh}" want/y.npy got/y.npy
+  # shellcheck disable=SC2086
+  must "$meshc" run "$net" $one --feed x=batch/x.npy --feed target=batch/target.npy --steps 5 --fetch loss --save-params want.safetensors --out want
+  must "$meshc" run trained --feed x=batch/x.npy --feed target=batch/target.npy --steps 5 --fetch loss --save-params got.safetensors --out got
+  same "loss of five steps${mesh:+ on $mesh}" want/loss.npy got/loss.npy
+  same "parameters after five steps${mesh:+ on $mesh}" want.safetensors got.safetensors
+  # what was trained goes on, and is predicted with
+  must "$meshc" predict trained --params got.safetensors --feed x=rows/x.npy --fetch y --out got
+  # shellcheck disable=SC2086
+  must "$meshc" predict "$net" $one --params want.safetensors --feed x=rows/x.npy --fetch y --out want
+  same "predict with other parameters${mesh:+ on $mesh}" want/y.npy got/y.npy
+done
+for np in 2 4; do
+  expect "$np ranks" 0 "" "$meshc" predict trained --np $np --params got.safetensors --feed x=rows/x.npy --fetch y --out ranks
+  same "the bits of $np ranks" want/y.npy ranks/y.npy
+done
+expect "3 ranks of a mesh of 4" 2 "3 ranks cannot share the mesh of the package.*E0601" "$meshc" predict trained --np 3 --feed x=rows/x.npy
+
+# parameters that are in the package
+must "$meshc" compile "$net" --params got.safetensors --cpu native -o with -q
+must "$meshc" predict with --feed x=rows/x.npy --out got
+same "a package of trained parameters" want/y.npy got/y.npy
+expect "what compile says" 0 "^with: predict, for native; 2 values, 144 B" "$meshc" compile "$net" --cpu native -o with
+
+# -- levels of CPUs -----------------------------------------------------------------------------------------------
+must "$meshc" compile "$net" -o levels -q
+for level in x86-64-v2 x86-64-v3 x86-64-v4; do
+  check "$level is in the package" test -s levels/predict.$level.o
+  run env MESHC_CPU=$level "$meshc" predict levels --feed x=rows/x.npy --out level
+  if [ $code = 1 ] && says "levels has no code for this processor.*MESHC_CPU=$level"; then skip; else holds "$level runs" $code 0; fi
+done
+expect "a level that is not there" 1 "has no code for this processor, .*with MESHC_CPU=z80: it has x86-64-v4, x86-64-v3, x86-64-v2 .E0807" \
+  env MESHC_CPU=z80 "$meshc" predict levels --feed x=rows/x.npy
+must "$meshc" compile "$net" --cpu native -o native -q
+check "native names the processor" grep -q '"identity"' native/package.json
+
+# -- errors -------------------------------------------------------------------------------------------------------
+expect "no folder" 2 "compile writes a folder: name it.*E0601" "$meshc" compile "$net"
+expect "an unknown level" 2 "cpu:1:1: error: --cpu knows no level 'x86'" "$meshc" compile "$net" --cpu x86 -o no
+expect "a level twice" 2 "names native twice" "$meshc" compile "$net" --cpu native,native -o no
+mkdir -p full && echo notes >full/notes.txt
+expect "a folder with other files" 1 "full exists and is no package" "$meshc" compile "$net" -o full
+check "they are still there" test -s full/notes.txt
+expect "no train block" 3 "the model has no train block.*E0404" "$meshc" compile rows.mesh --for train -o no
+expect "no outputs" 2 "the model has no output to predict" "$meshc" compile "$root/examples/lstm.mesh" -o no
+expect "a GPU" 1 "packages for a GPU are not in this version" "$meshc" compile "$net" --device cuda -o no
+check "nothing was written" test ! -e no
+expect "an option of models" 2 "set:1:1: error: --set is an option of models, and levels is a package" "$meshc" predict levels --set b=2 --feed x=rows/x.npy
+expect "a command of models" 1 "levels is a package, which has no data blocks to train" "$meshc" train levels
+expect "an input that is missing" 2 "the input x is needed and not fed.*E0606" "$meshc" predict levels
+expect "an unknown input" 2 "the package has no input 'z'.*E0605" "$meshc" predict levels --feed z=rows/x.npy
+expect "an unknown output" 2 "the package has no output 'hidden'.*E0604" "$meshc" predict levels --feed x=rows/x.npy --fetch hidden
+expect "a wrong shape" 5 "the input x has 4 elements along d .axis 1., the array has 2.*E0703" "$meshc" predict levels --feed x=rows/target.npy
+expect "a step with another batch" 5 "the input x has 8 elements along b .axis 0., the array has 20.*E0703" \
+  "$meshc" run trained --steps 1 --feed x=rows/x.npy --feed target=rows/target.npy
+expect "no program" 1 "the package levels has no program for train" "$meshc" run levels --steps 1 --feed x=batch/x.npy
+cat >mixes.mesh <<'END'
+dim b = 4
+input x[b]
+output y = cumsum[b](x)
+END
+must "$meshc" compile mixes.mesh --cpu native -o mixes -q
+cat >six.mesh <<'END'
+dim b = 6
+output x[b] = index[b] * 1.0
+END
+must "$meshc" run six.mesh --out six
+expect "rows of a batch that depend on one another" 5 "6 rows are no whole batches of 4, and the model mixes the rows" "$meshc" predict mixes --feed x=six/x.npy
+
+# -- the library without the compiler ------------------------------------------------------------------------------
+must cmake --install "$build" --prefix "$tmp/prefix"
+mkdir lib
+cp "$tmp/prefix"/lib/libmeshc_run.so* lib
+for file in libmeshc_run.so libmeshc_run.a pkgconfig/meshc_run.pc; do check "$file is installed" test -e "$tmp/prefix/lib/$file"; done
+run ldd lib/libmeshc_run.so
+if says 'LLVM|stdc|meshc\.so'; then fail "libmeshc_run needs $(output)"; else pass; fi
+if [ -z "$sanitized" ]; then
+  strip -o stripped.so lib/libmeshc_run.so
+  check "the runtime has at most 1 MiB" test "$(wc -c <stripped.so)" -le 1048576
+else
+  skip
+fi
+PKG_CONFIG_PATH=$tmp/prefix/lib/pkgconfig
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/packaged.c" -o packaged $(pkg-config --cflags --libs meshc_run)
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/damaged.c" -o damaged $(pkg-config --cflags --libs meshc_run)
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/packaged.c" -o packaged_static \
+  -I"$tmp/prefix/include" "$tmp/prefix/lib/libmeshc_run.a" $(pkg-config --static --libs-only-l meshc_run | sed 's/-lmeshc_run//')
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/packaged.c" -o packaged_full $(pkg-config --cflags --libs meshc)
+LD_LIBRARY_PATH=$tmp/lib
+export LD_LIBRARY_PATH
+run strace -f -o trace ./packaged native
+[ $code = 127 ] && run ./packaged native
+holds "a program without the compiler" $code 0
+sort "$tmp/out" >one.txt
+if [ -s trace ]; then if grep -q libLLVM trace; then fail "libLLVM was looked for"; else pass; fi; else skip; fi
+run ./packaged_static native
+sort "$tmp/out" >other.txt
+same "the static library" one.txt other.txt
+LD_LIBRARY_PATH=$tmp/prefix/lib run ./packaged_full native
+sort "$tmp/out" >other.txt
+same "the full library" one.txt other.txt
+expect "three steps in a program" 0 "^loss 0x" ./packaged trained 3
+holds "a loss a step" "$(grep -c '^loss' "$tmp/out")" 3
+expect "no package" 1 "nowhere is no package: it has no package.json .E0701" ./packaged nowhere
+expect "another CPU, in a program" 1 "has no code for this processor.*E0807" env MESHC_CPU=z80 ./packaged levels
+
+# -- damage -------------------------------------------------------------------------------------------------------
+cat >small.mesh <<'END'
+dim b = 4, d = 3
+input x[b, d]
+param w[d] ~ normal(0, 1)
+output y = exp(sum[d](x * w))
+END
+must "$meshc" compile small.mesh --cpu "$here" -o small -q
+# shellcheck disable=SC2046
+expect "every byte changed, every length" 0 "damaged: [0-9]* changes, 0 accepted" ./damaged small $(ls small)
+rm small/predict."$here".o
+expect "a file that is missing" 1 "small/predict.$here.o: No such file" ./packaged small
+finish

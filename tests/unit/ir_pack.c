@@ -1,0 +1,228 @@
+// Records by tables of fields (ir/program/pack.h): no member of a struct is forgotten, a program
+// survives writing and reading, and no damage of the bytes does more than be refused.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/program/pack.h"
+#include "ir/program/program.h"
+
+// -- tables -------------------------------------------------------------------------------------
+
+static void mark(bool *covered, size_t at, size_t n) {
+  for (size_t i = 0; i < n; i++) covered[at + i] = true;
+}
+
+// Every byte of a struct belongs to a field, or fills up to the alignment of the next one: a gap of
+// 8 bytes, or one that a member of 4 or 8 bytes fits into, is a member without a row.
+static void look_for_gaps(const PackRecord *r) {
+  bool *covered = calloc(r->bytes + 1, sizeof *covered);
+  for (uint32_t i = 0; i < r->n; i++) {
+    const PackField *f = &r->field[i];
+    size_t n = f->place == PLACE_POINTER ? sizeof(void *) : f->bytes * (f->n ? f->n : 1);
+    if (f->place == PLACE_ROWS)
+      n = f->bytes * (strstr(f->name, "Axes") || strstr(f->name, "Mesh.") ? MAX_AXES : MAX_RANK);
+    assert_true(f->at + n <= r->bytes);
+    mark(covered, f->at, n);
+  }
+  for (size_t at = 0; at < r->bytes;) {
+    size_t gap = 0;
+    while (at + gap < r->bytes && !covered[at + gap]) gap++;
+    if (gap >= 8 || (gap >= 4 && at % 8 == 0))
+      fail_msg("%s has a member at byte %zu without a row", r->name, at);
+    at += gap + 1;
+  }
+  free(covered);
+  for (uint32_t i = 0; i < r->n; i++) {
+    const PackField *f = &r->field[i];
+    if (f->kind == PACK_RECORD) look_for_gaps(f->record);
+    for (int k = 0; f->kind == PACK_CHOICE && k <= f->high; k++)
+      if (f->choice[k]) look_for_gaps(f->choice[k]);
+  }
+}
+
+static void no_member_is_forgotten(void **state) {
+  (void)state;
+  look_for_gaps(&pack_of_program);
+}
+
+// -- a program ----------------------------------------------------------------------------------
+
+static Ref in_tensor[3] = {{.tensor = 0}, {.tensor = 1}, {.tensor = -1, .offset = 64}};
+static int64_t strides[LOOP_DEPTH] = {16, -4};
+static Slot slots[] = {{.kind = SLOT_EXTENT, .dim = "b", .whole = 8, .axes = {1, {0}}},
+                       {.kind = SLOT_RANK, .dim = "b", .whole = 8, .times = 1, .scale = 3}};
+static ProgTensor tensors[] = {{.kind = TENSOR_PARAM,
+                                .name = "w",
+                                .type = TYPE_F32,
+                                .rank = 1,
+                                .dim = {{"b", 8, 4, {1, {0}}, 0}},
+                                .bytes = 16,
+                                .at = {.tensor = 0},
+                                .init = {.kind = INIT_UNIFORM, .a = -1, .b = 1},
+                                .of = -1,
+                                .pos = {1, 3, 7, 1}},
+                               {.kind = TENSOR_CONSTANT,
+                                .name = "c",
+                                .type = TYPE_F32,
+                                .rank = 1,
+                                .dim = {{"k", 2, 2, {0}, -1}},
+                                .bytes = 8,
+                                .at = {.tensor = 1},
+                                .data = (const double[]){0.5, -2},
+                                .of = -1}};
+static ProgKernel kernels[] = {{.name = "add", .text = "text", .nptr = 3, .nslot = 1, .nnum = 1}};
+static KernelSet sets[] = {
+    {in_tensor, (int32_t[]){1}, {4, 0}, (double[]){2.5}, 1, &(SetSum){.axes = {1, {0}}, .own = 1}}};
+static Instr instrs[] = {
+    {.kind = INSTR_LOOP, .u.loop = {{3, -1}, true, 2, "t", 0}},
+    {.kind = INSTR_KERNEL,
+     .u.kernel = {.kernel = 0, .nsets = 1, .set = sets, .grain = 4, .partial = {-1, -1, NULL}}},
+    {.kind = INSTR_END, .u.end.begin = 0},
+    {.kind = INSTR_COMMIT},
+    {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides}, {0, 0, NULL}, 16}}};
+static const Program program = {.model = "m.mesh",
+                                .for_ = "train",
+                                .mesh = {1, {{"p", 2, {0}}}, {0}},
+                                .over = "b",
+                                .arena_bytes = 128,
+                                .nslots = 2,
+                                .ntensors = 2,
+                                .nkernels = 1,
+                                .ninstrs = 5,
+                                .slot = slots,
+                                .tensor = tensors,
+                                .kernel = kernels,
+                                .instr = instrs,
+                                .flops = 7};
+
+static const char *name_of(void *context, uint32_t source) {
+  (void)context;
+  return source == 1 ? "m.mesh" : "other.mesh";
+}
+
+typedef struct Fixture {
+  char *bytes;
+  size_t n;
+  Arena *arena;
+  Program read;
+  char why[PACK_WHY];
+} Fixture;
+
+static bool read_bytes(Fixture *f) {
+  if (f->arena) arena_free(f->arena);
+  f->arena = arena_new();
+  return pack_read(f->arena, &pack_of_program, f->bytes, f->n, diag_new(f->arena), &f->read,
+                   f->why) &&
+         program_sound(&f->read, f->why);
+}
+
+static Fixture start(void) {
+  Fixture f = {0};
+  f.bytes = pack_write(&pack_of_program, &program, name_of, NULL, &f.n);
+  return f;
+}
+
+static void stop(Fixture *f) {
+  arena_free(f->arena);
+  free(f->bytes);
+}
+
+static void a_program_comes_back(void **state) {
+  (void)state;
+  Fixture f = start();
+  assert_true(read_bytes(&f));
+  const Program *p = &f.read;
+  assert_string_equal(p->model, "m.mesh");
+  assert_int_equal(p->mesh.axis[0].size, 2);
+  assert_int_equal(p->slot[1].scale, 3);
+  assert_int_equal(p->slot[1].times, 1);
+  assert_string_equal(p->tensor[0].dim[0].name, "b");
+  assert_ptr_equal(p->tensor[0].dim[0].name, p->over); // equal texts have one address
+  assert_true(p->tensor[0].init.a == -1 && p->tensor[1].data[1] == -2);
+  assert_int_equal(p->tensor[0].pos.line, 3);
+  assert_null(p->kernel[0].text);
+  assert_int_equal(p->instr[0].u.loop.end, 2);
+  assert_true(p->instr[0].u.loop.reverse);
+  const KernelSet *s = &p->instr[1].u.kernel.set[0];
+  assert_int_equal(s->ptr[2].offset, 64);
+  assert_int_equal(s->slot[0], 1);
+  assert_true(s->num[0] == 2.5 && s->sum->own == 1);
+  assert_int_equal(p->instr[4].u.copy.dst.stride[1], -4);
+  assert_null(p->instr[4].u.copy.src.stride);
+  // written again, it is the same
+  size_t n;
+  char *again = pack_write(&pack_of_program, p, name_of, NULL, &n);
+  assert_int_equal(n, f.n);
+  assert_memory_equal(again, f.bytes, n);
+  free(again);
+  stop(&f);
+}
+
+static void another_version_is_refused(void **state) {
+  (void)state;
+  Fixture f = start();
+  f.bytes[3] ^= 1;
+  assert_false(read_bytes(&f));
+  assert_non_null(strstr(f.why, "another version"));
+  stop(&f);
+}
+
+// Whatever one changes, the reader ends, and what it accepts is sound.
+static void damage_is_survived(void **state) {
+  (void)state;
+  Fixture f = start();
+  size_t all = f.n;
+  for (f.n = 0; f.n < all; f.n++) assert_false(read_bytes(&f));
+  for (size_t i = 8; i < all; i++)
+    for (int bit = 0; bit < 8; bit++) {
+      f.bytes[i] ^= (char)(1 << bit);
+      (void)read_bytes(&f);
+      f.bytes[i] ^= (char)(1 << bit);
+    }
+  assert_true(read_bytes(&f));
+  stop(&f);
+}
+
+static void unsound_programs_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *what;
+    void *at;
+    size_t bytes;
+    int64_t value;
+  } wrong[] = {
+      {"a loop that ends before it begins", &instrs[0].u.loop.end, 4, 0},
+      {"an end of no loop", &instrs[2].u.end.begin, 4, 1},
+      {"a kernel that is none", &instrs[1].u.kernel.kernel, 4, 1},
+      {"a slot that is a factor of itself", &slots[0].times, 4, 2},
+      {"a place behind its tensor", &in_tensor[0].offset, 8, 17},
+      {"a tensor in no list", &in_tensor[1].tensor, 4, 2},
+      {"a tensor larger than its memory", &tensors[0].at.offset, 8, 8},
+      {"an axis that the mesh lacks", &slots[0].axes.at[0], 1, 1},
+  };
+  for (size_t i = 0; i < countof(wrong); i++) {
+    char kept[8];
+    memcpy(kept, wrong[i].at, wrong[i].bytes);
+    memcpy(wrong[i].at, &wrong[i].value, wrong[i].bytes);
+    // what is written from an unsound program need not be readable, but must be refused
+    Fixture f = start();
+    if (read_bytes(&f)) fail_msg("%s is accepted", wrong[i].what);
+    stop(&f);
+    memcpy(wrong[i].at, kept, wrong[i].bytes);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_member_is_forgotten),       cmocka_unit_test(a_program_comes_back),
+      cmocka_unit_test(another_version_is_refused),   cmocka_unit_test(damage_is_survived),
+      cmocka_unit_test(unsound_programs_are_refused),
+  };
+  return cmocka_run_group_tests_name("ir_pack", tests, NULL, NULL);
+}
