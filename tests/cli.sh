@@ -263,6 +263,19 @@ expect "a place in it" 3 "^<stdin>:1:5: error: " "$meshc" check - <"$tmp/bad.mes
   if cmp -s "$tmp/y.npy" "$tmp/y2.npy"; then pass; else fail "predict --out - differs from run --out DIR"; fi
 }
 
+# -- tokenize ----------------------------------------------------------------------------------------------------
+vocab=tests/vocabularies
+printf 'the house' >"$tmp/the.txt"
+expect "tokenize prints" 0 "^[0-9]+( [0-9]+)+$" "$meshc" tokenize "$tmp/the.txt" --vocab $vocab/bpe.model
+printed=$(cat "$tmp/out")
+expect "tokenize writes" 0 "ids of u16" "$meshc" tokenize "$tmp/the.txt" --vocab $vocab/bpe.model --out "$tmp/the.bin" --end
+holds "the ids in the file" "$(od -An -v -tu2 "$tmp/the.bin" | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')" "$printed 2"
+"$meshc" tokenize - --vocab $vocab/bpe.model --out - <"$tmp/the.txt" >"$tmp/piped.bin"
+holds "bytes on standard output" "$(wc -c <"$tmp/piped.bin" | tr -d ' ')" "$(($(wc -c <"$tmp/the.bin") - 2))"
+expect "tokenize without a vocabulary" 2 "say --vocab FILE" "$meshc" tokenize "$tmp/the.txt"
+expect "tokenize of nothing" 5 "cannot read the text" "$meshc" tokenize "$tmp/none.txt" --vocab $vocab/gpt
+expect "a vocabulary that is none" 5 "is no model of SentencePiece" "$meshc" tokenize "$tmp/the.txt" --vocab "$tmp/the.txt"
+
 # -- fmt keeps links and permissions ----------------------------------------------------------------------------
 printf 'dim  b=4\n' >"$tmp/plain.mesh"
 chmod 640 "$tmp/plain.mesh"

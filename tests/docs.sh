@@ -85,6 +85,7 @@ for page in README.md docs/*.md docs/*/*.md; do
   here=$tmp/pages/${page%.md}
   mkdir -p "$here"
   ln -s "$root/examples" "$here/examples"
+  ln -s "$root/tests/vocabularies" "$here/vocabularies"
   blocks "$page" >"$tmp/list"
   while read -r line file kind word; do
     case $kind in

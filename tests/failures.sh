@@ -48,6 +48,7 @@ output x4[b, d] = random_normal[b, d]()
 output k4[b] = index[b] * 0
 END
 sed 's/ = / =    /; s/, /  ,  /' net.mesh >ugly.mesh
+cp -r "$root/tests/vocabularies/gpt" vocabulary
 i=0
 while [ $i -lt 18 ]; do echo $((i % 2)); i=$((i + 1)); done >kind.csv
 prepare() {
@@ -247,6 +248,7 @@ command dump yes yes "memory file" dump net.mesh --stage all --dir d
 command explain yes yes "memory file" explain net.mesh --format html --out e.html
 command plan no yes memory plan net.mesh --mesh p=2
 command fmt yes yes "memory file" fmt --write ugly.mesh
+command tokenize yes yes "memory file" tokenize net.mesh --vocab vocabulary --out net.bin
 command inspect no yes memory inspect p.safetensors
 command inspect-checkpoint no yes memory inspect ck
 command bench no yes "memory thread" bench net.mesh --steps 2

@@ -148,6 +148,10 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
   return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the dtype of tokens must be u16 or u32");
 }
 
+static bool set_vocab(Build *b, const Ast *e, DataSource *s) {
+  return build_string(b, e, &s->vocabulary);
+}
+
 static const Form synthetic_kinds[] = {
     {"normal", SYNTHETIC_NORMAL, (const Formal[]){END}},
     {"uniform", SYNTHETIC_UNIFORM, (const Formal[]){END}},
@@ -172,7 +176,7 @@ static const struct {
     {"path", set_path},       {"key", set_key},       {"column", set_column},
     {"columns", set_columns}, {"header", set_header}, {"scale", set_scale},
     {"dtype", set_token},     {"skip", set_skip},     {"offset", set_offset},
-    {"kind", set_synthetic},  {"rows", set_rows},
+    {"kind", set_synthetic},  {"rows", set_rows},     {"vocab", set_vocab},
 };
 
 static const Form sources[] = {
@@ -183,8 +187,8 @@ static const Form sources[] = {
     {"idx", SOURCE_IDX, (const Formal[]){A(path), O(scale), O(rows), END}},
     {"cifar10", SOURCE_CIFAR10, (const Formal[]){A(path), A(key), O(scale), O(rows), END}},
     {"tokens", SOURCE_TOKENS,
-     (const Formal[]){A(path), O(dtype), O(skip), O(offset), O(rows), END}},
-    {"text", SOURCE_TEXT, (const Formal[]){A(path), O(offset), O(rows), END}},
+     (const Formal[]){A(path), O(dtype), O(skip), O(offset), O(rows), O(vocab), END}},
+    {"text", SOURCE_TEXT, (const Formal[]){A(path), O(offset), O(rows), O(vocab), END}},
     {"synthetic", SOURCE_SYNTHETIC, (const Formal[]){A(kind), END}},
 };
 

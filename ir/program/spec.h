@@ -55,6 +55,8 @@ typedef struct DataSource {
   double scale;        // idx, cifar10: factor of every number; 1 for other sources
   int64_t skip, offset; // tokens, text: bytes before the first token; tokens before row 0
   int token_bytes;      // tokens: bytes of one token, 2 or 4
+  // Tokens, text: path of the vocabulary of the ids, as `path`; NULL: ids of a text are its bytes.
+  const char *vocabulary;
   SyntheticKind synthetic;
   double low, high; // synthetic integers x: low <= x < high
   // Rows row_first to row_last - 1 are used; row_last <= 0: all from row_first.

@@ -62,6 +62,7 @@ static const RecordField source_fields[] = {
     ROW(DataSource, INT, skip),
     ROW(DataSource, INT, offset),
     ROW(DataSource, INT, token_bytes),
+    ROW(DataSource, TEXT, vocabulary),
     FIELD(DataSource, ENUM, "synthetic", synthetic, .names = &synthetic_kinds),
     ROW(DataSource, REAL, low),
     ROW(DataSource, REAL, high),

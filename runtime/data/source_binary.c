@@ -1,5 +1,6 @@
 // Rows from binary data sets: idx (MNIST), CIFAR-10, and streams of tokens or bytes.
 #include "runtime/data/source_internal.h"
+#include "runtime/tokens/vocabulary.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -144,15 +145,47 @@ bool source_cifar10(RowSource *s, Diag *d) {
 
 // -- tokens, text -------------------------------------------------------------------------------
 //
-// A row has n = row_elements tokens; row i begins at token i * n + offset of the file.
+// A row has n = row_elements tokens; row i begins at token i * n + offset of the file. A text with
+// a vocabulary is encoded when it is opened, and its ids are kept.
+
+static void place_stream(RowSource *s, ArrayPlace *p, int64_t tokens) {
+  p->rank = 2;
+  p->size[0] = clamp64(tokens - s->input->source->offset, 0, INT64_MAX) / s->row_elements;
+  p->size[1] = s->row_elements;
+  source_place(s, p);
+  s->sliding = true;
+}
+
+// Encodes the whole file. Returns false with a reason in `why`.
+static bool encode_file(RowSource *s, const Vocabulary *v, IdList *ids, char *why) {
+  char *text = mem_alloc((size_t)s->file.size + 1);
+  bool ok = datafile_read(&s->file, 0, s->file.size, text, why);
+  if (ok) vocabulary_encode(v, text, (size_t)s->file.size, ids);
+  free(text);
+  return ok;
+}
+
+static bool source_encoded(RowSource *s, Diag *d) {
+  const DataSource *w = s->input->source;
+  char why[WHY], *path = path_under(s->directory, w->vocabulary);
+  Vocabulary *v = vocabulary_open(path, d, s->input->pos);
+  IdList ids = {0};
+  bool ok = v && datafile_open(&s->file, s->path, d, s->input->pos);
+  if (ok && !encode_file(s, v, &ids, why)) ok = file_malformed(s->path, why, d, s->input->pos);
+  vocabulary_free(v);
+  free(path);
+  s->memory = (char *)ids.id;
+  ArrayPlace p = {.raw = raw_of(TYPE_I32), .offset = w->offset * (int64_t)sizeof *ids.id};
+  if (ok) place_stream(s, &p, ids.n);
+  return ok;
+}
 
 bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   char why[WHY];
+  if (w->kind == SOURCE_TEXT && w->vocabulary) return source_encoded(s, d);
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
-  ArrayPlace p = {.raw = {'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false},
-                  .rank = 2,
-                  .size = {0, s->row_elements}};
+  ArrayPlace p = {.raw = {'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false}};
   int64_t bytes = s->file.size - w->skip, offset = 0;
   if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % p.raw.bytes != 0 ||
       !size_mul(w->offset, p.raw.bytes, &offset) || !size_add(offset, w->skip, &p.offset)) {
@@ -160,8 +193,6 @@ bool source_stream(RowSource *s, Diag *d) {
             (long long)s->file.size, plural(s->file.size), (long long)w->skip, p.raw.bytes);
     return file_malformed(s->path, why, d, s->input->pos);
   }
-  p.size[0] = clamp64(bytes / p.raw.bytes - w->offset, 0, INT64_MAX) / s->row_elements;
-  source_place(s, &p);
-  s->sliding = true;
+  place_stream(s, &p, bytes / p.raw.bytes);
   return true;
 }

@@ -9,6 +9,7 @@ typedef struct RowSource RowSource;
 struct RowSource {
   const FeedInput *input;
   char *path; // path of the file, with the directory of the model; NULL for synthetic data
+  const char *directory; // of the model
   Raw raw;
   double scale;
   int rank; // number of axes of a row

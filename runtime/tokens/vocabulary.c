@@ -1,0 +1,140 @@
+// Opens vocabularies, and finds their pieces (vocabulary.h).
+#include "runtime/tokens/vocabulary_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/base/hash.h"
+
+// -- files ---------------------------------------------------------------------------------------
+
+// The names of a vocabulary of byte-level BPE: of its pieces, and of its merges beside them.
+static const struct {
+  const char *pieces, *merges;
+} bpe_names[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+static const char model_name[] = "tokenizer.model";
+
+static bool ends_in(const char *path, const char *end) {
+  size_t n = strlen(path), k = strlen(end);
+  return n >= k && strcmp(path + n - k, end) == 0;
+}
+
+// Returns the file to read for a path: of a folder the file of a vocabulary in it.
+static const char *file_of(Arena *a, const char *path) {
+  const char *file = arena_printf(a, "%s/%s", path, model_name);
+  for (size_t i = 0; i < countof(bpe_names) && access(file, F_OK) != 0; i++)
+    file = arena_printf(a, "%s/%s", path, bpe_names[i].pieces);
+  return access(file, F_OK) == 0 ? file : path;
+}
+
+static bool read_vocabulary(Vocabulary *v, const char *path, Diag *d, Pos at) {
+  const char *file = file_of(v->arena, path);
+  for (size_t i = 0; i < countof(bpe_names); i++) {
+    if (!ends_in(file, bpe_names[i].pieces)) continue;
+    int stem = (int)(strlen(file) - strlen(bpe_names[i].pieces));
+    const char *merges = arena_printf(v->arena, "%.*s%s", stem, file, bpe_names[i].merges);
+    return byte_bpe_open(v, file, merges, d, at);
+  }
+  if (!ends_in(file, ".json")) return sentencepiece_open(v, file, d, at);
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file);
+  return diag_hint(d, "it reads vocab.json with merges.txt, and tokenizer.model of SentencePiece");
+}
+
+Vocabulary *vocabulary_open(const char *path, Diag *d, Pos at) {
+  Arena *a = arena_new();
+  Vocabulary *v = arena_new_of(a, Vocabulary);
+  *v = (Vocabulary){.arena = a, .unknown = -1, .end = -1};
+  for (int i = 0; i < 256; i++) v->byte[i] = -1;
+  if (read_vocabulary(v, path, d, at)) return v;
+  arena_free(a);
+  return NULL;
+}
+
+void vocabulary_free(Vocabulary *v) {
+  if (v) arena_free(v->arena);
+}
+
+// -- pieces --------------------------------------------------------------------------------------
+
+static struct PieceEntry *entry_of(const PieceTable *t, const char *text, size_t n) {
+  uint32_t i = (uint32_t)hash_bytes(FNV_START, text, n);
+  for (i = (i ^ i >> 15) & t->mask;; i = (i + 1) & t->mask) {
+    struct PieceEntry *e = &t->entry[i];
+    if (!e->text || ((size_t)e->n == n && memcmp(e->text, text, n) == 0)) return e;
+  }
+}
+
+static void table_put(PieceTable *t, const char *text, int32_t n, int32_t id) {
+  struct PieceEntry *e = entry_of(t, text, (size_t)n);
+  if (!e->text) *e = (struct PieceEntry){text, n, id};
+  if (e->id == NO_PIECE) e->id = id;
+}
+
+void vocabulary_index(Vocabulary *v, bool (*wanted)(const Piece *p), bool prefixes) {
+  size_t rows = 1;
+  for (int32_t i = 0; i < v->n; i++)
+    if (wanted(&v->piece[i])) rows += prefixes ? (size_t)v->piece[i].n : 1;
+  uint32_t size = 16;
+  while (size < 2 * rows) size *= 2;
+  v->table = (PieceTable){size - 1, arena_array(v->arena, struct PieceEntry, size)};
+  for (int32_t i = 0; i < v->n; i++) {
+    const Piece *p = &v->piece[i];
+    if (!wanted(p)) continue;
+    table_put(&v->table, p->text, p->n, i);
+    for (int32_t n = 1; prefixes && n < p->n; n++) table_put(&v->table, p->text, n, NO_PIECE);
+  }
+}
+
+int32_t vocabulary_find(const Vocabulary *v, const char *text, size_t n) {
+  const struct PieceEntry *e = entry_of(&v->table, text, n);
+  return e->text ? e->id : NO_PREFIX;
+}
+
+void id_list_push(IdList *out, int32_t id) {
+  if (out->n == out->room) {
+    out->room = out->room ? 2 * out->room : 64;
+    out->id = mem_grow(out->id, (size_t)out->room * sizeof *out->id);
+  }
+  out->id[out->n++] = id;
+}
+
+size_t utf8_next(const char *text, size_t n, int32_t *code) {
+  const unsigned char *b = (const unsigned char *)text;
+  static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t k = b[0] < 0x80   ? 1
+             : b[0] < 0xC0 ? 0
+             : b[0] < 0xE0 ? 2
+             : b[0] < 0xF0 ? 3
+             : b[0] < 0xF8 ? 4
+                           : 0;
+  int32_t c = k == 1 ? b[0] : b[0] & (0x7F >> k);
+  for (size_t i = 1; i < k; i++) {
+    if (i >= n || (b[i] & 0xC0) != 0x80)
+      k = 0;
+    else
+      c = c << 6 | (b[i] & 0x3F);
+  }
+  bool valid = k > 0 && c >= least[k] && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+  *code = valid ? c : -1;
+  return valid ? k : 1;
+}
+
+// -- use -----------------------------------------------------------------------------------------
+
+int32_t vocabulary_size(const Vocabulary *v) { return v->n; }
+int32_t vocabulary_end(const Vocabulary *v) { return v->end; }
+
+void vocabulary_encode(const Vocabulary *v, const char *text, size_t n, IdList *out) {
+  v->encode(v, text, n, out);
+}
+
+const char *vocabulary_text(const Vocabulary *v, int32_t id, bool first, size_t *n) {
+  *n = 0;
+  if (id < 0 || id >= v->n) return "";
+  const Piece *p = &v->piece[id];
+  bool space = first && v->space_first && p->shown_n > 0 && p->shown[0] == ' ';
+  *n = (size_t)(p->shown_n - space);
+  return p->shown + space;
+}
