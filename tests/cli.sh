@@ -276,6 +276,28 @@ expect "tokenize without a vocabulary" 2 "say --vocab FILE" "$meshc" tokenize "$
 expect "tokenize of nothing" 5 "cannot read the text" "$meshc" tokenize "$tmp/none.txt" --vocab $vocab/gpt
 expect "a vocabulary that is none" 5 "is no model of SentencePiece" "$meshc" tokenize "$tmp/the.txt" --vocab "$tmp/the.txt"
 
+# -- new: each template is formatted, trains and says its own name; no file is replaced --------------------------
+# shellcheck disable=SC2046
+for template in $(ls examples/templates/*.mesh | sed 's/.*\/\(.*\)\.mesh/\1/'); do
+  mkdir -p "$tmp/new"
+  made=$tmp/new/first_$template
+  expect "new $template" 0 "^next: meshc train $made.mesh" "$meshc" new "$made" --template "$template"
+  "$meshc" fmt "$made.mesh" >"$tmp/formatted.mesh" 2>"$tmp/err"
+  same "the format of $template" "$tmp/formatted.mesh" "$made.mesh"
+  expect "no place of a name is left in $template" 1 "" grep -q NAME "$made".*
+  expect "$template trains" 0 "^test loss" "$meshc" train "$made.mesh"
+  expect "$template on its mesh" 0 "0 numbers differ|agree" "$meshc" train "$made.mesh" --mesh p=2 --layout b=p --verify --set train.epochs=1
+  cp "$made.mesh" "$tmp/before.mesh"
+  expect "new $template again" 2 "exists already" "$meshc" new "$made.mesh" --template "$template"
+  same "the model that was there" "$tmp/before.mesh" "$made.mesh"
+done
+expect "new without --template" 0 "^wrote $tmp/new/plain.mesh" "$meshc" new "$tmp/new/plain"
+expect "a template that there is not" 2 "the templates are cnn, csv, lm, mlp" "$meshc" new "$tmp/new/x" --template rnn
+expect "a name with a blank" 2 "is no name for a model" "$meshc" new "$tmp/new/a b"
+expect "a name with a quote" 2 "is no name for a model" "$meshc" new "$tmp/new/a\"b"
+expect "a folder that there is not" 1 "cannot write" "$meshc" new "$tmp/none/x" --template csv
+expect "files of one that fails" 0 "" test ! -e "$tmp/none"
+
 # -- fmt keeps links and permissions ----------------------------------------------------------------------------
 printf 'dim  b=4\n' >"$tmp/plain.mesh"
 chmod 640 "$tmp/plain.mesh"

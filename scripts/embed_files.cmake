@@ -1,0 +1,16 @@
+# Writes OUT, a header with a row {"NAME", "TEXT"} for each file of FILES (a list with `;`): NAME is that of the file, without
+# its ending if STEM is set. So meshc has the texts of these files wherever it is installed.
+set(rows "")
+foreach(file IN LISTS FILES)
+  if(STEM)
+    get_filename_component(name ${file} NAME_WE)
+  else()
+    get_filename_component(name ${file} NAME)
+  endif()
+  file(READ ${file} text)
+  string(REPLACE "\\" "\\\\" text "${text}")
+  string(REPLACE "\"" "\\\"" text "${text}")
+  string(REPLACE "\n" "\\n\"\n \"" text "${text}")
+  string(APPEND rows "{\"${name}\",\n \"${text}\"},\n")
+endforeach()
+file(WRITE ${OUT} "${rows}")
