@@ -71,6 +71,16 @@ const Graph *attention_sums(Arena *a, const Graph *g, const CodegenOptions *opt)
 // itself if it has no mask over indices.
 const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt);
 
+// live_ahead.c. What masks say about the elements of values that lie ahead of a position in time.
+// Made for a graph of whole tensors that the caller no longer changes, in `a`.
+typedef struct Ahead Ahead;
+Ahead *ahead_new(Arena *a, const Graph *g);
+// Returns true only if at each position p of dim t all elements of node n at positions after p of
+// dim s are one number that depends on no input, and, with `zero`, that number is 0. n has the dim
+// s, and has t or lies in a loop over t. Inputs are taken as finite, and constants below -1e4 as
+// -inf.
+bool ahead_is_single(Ahead *x, NodeId n, DimId t, DimId s, bool zero);
+
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
 // `graph` is a copy of g with nodes added that copy
 // memory (BROADCAST without dims) where an order could not be chosen freely.

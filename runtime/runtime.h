@@ -79,6 +79,13 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 // elements. They are written in declared order, in the type of the tensor. All ranks (processes)
 // call this function together; a rank that needs no values passes NULL as `full`.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *full);
+// The same for tensor number `tensor` of the program (program_tensor), for loops over steps.
+void exec_read_tensor(const Exec *e, uint32_t tensor, void *full);
+// Writes positions first .. first + n - 1 of axis `axis`, in declared order, of a tensor to the
+// blocks of all processors. `part` has their elements, in declared order and in the type of the
+// tensor.
+void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t n,
+                     const void *part);
 // Returns the number of replicas of a tensor's blocks: how many processors have equal blocks.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
 // Reads a full tensor as exec_read does, but from replica number `replica` of each block (copy of

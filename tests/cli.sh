@@ -66,6 +66,11 @@ facts() { # COMMAND ARGUMENTS...
   if [ $code = 0 ] && [ "$(head -n 1 "$tmp/out")" = "{" ] && sed -n 2p "$tmp/out" | grep -q "\"schema\": \"meshc.$1/$version\"" &&
     [ "$(tail -n 1 "$tmp/out")" = "}" ]; then pass; else fail "$1 --json: exit $code: $(head -n 3 "$tmp/out" "$tmp/err")"; fi
 }
+cat >"$tmp/talk.mesh" <<'END'
+dim b = 2, t = 8, vocab = 5
+input ids[b, t]: i32
+output logits[b, t, vocab] = one_hot[vocab]((ids + 1) % 5)
+END
 # shellcheck disable=SC2086
 {
   facts check "$net" $split
@@ -75,6 +80,7 @@ facts() { # COMMAND ARGUMENTS...
   if grep -q '"measured_seconds"' "$tmp/out" && grep -q '"predicted_seconds"' "$tmp/out"; then pass; else fail "explain --json has no times"; fi
   facts eval "$net" $split
   facts predict "$net" --data test
+  facts generate "$tmp/talk.mesh" --prompt "1 2"
   facts bench "$net" $split --steps 20
   for key in steps_per_second roofline kernels products memory measured_seconds; do
     if grep -q "\"$key\"" "$tmp/out"; then pass; else fail "bench --json lacks $key"; fi

@@ -47,6 +47,17 @@ dim b = 4, d = 5
 output x4[b, d] = random_normal[b, d]()
 output k4[b] = index[b] * 0
 END
+cat >talk.mesh <<'END'
+dim b = 2, t = 32, s = t, vocab = 10, d = 4
+input ids[b, t]: i32
+param e[vocab, d] ~ normal(std = 1)
+x = take[vocab](e, ids)
+causal[t, s] = index[s] <= index[t]
+p = softmax[s](where(causal, sum[d](x * rename[t -> s](x)), -inf))
+y = sum[s](p * rename[t -> s](x)) + cumsum[t](x)
+output logits[b, t, vocab] = sum[d](y * e)
+END
+echo 3 1 4 1 5 9 2 6 5 >ids.txt
 sed 's/ = / =    /; s/, /  ,  /' net.mesh >ugly.mesh
 cp -r "$root/tests/vocabularies/gpt" vocabulary
 i=0
@@ -55,7 +66,8 @@ prepare() {
   "$meshc" run make.mesh --out . && "$meshc" run feed.mesh --out . && "$meshc" run make.mesh --out x.npz &&
     "$meshc" train net.mesh --checkpoint-dir ck --save-params p.safetensors --set train.steps=3 -q &&
     "$meshc" train net.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
-    "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
+    "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz &&
+    "$meshc" generate talk.mesh --prompt-file ids.txt --prompt "1 2 3 4 5 6 7 8 9" --max-tokens 9 && "$meshc" generate talk.mesh --prompt "1 2" --beams 2 --max-tokens 4
 }
 prepare >"$tmp/out" 2>"$tmp/err" || { fail "prepare: $(cat "$tmp/err")"; finish; }
 mkdir d log && "$meshc" dump net.mesh --stage all --dir d >/dev/null && echo old >e.html && echo old >machine.txt
@@ -244,6 +256,8 @@ command train-log yes yes "memory thread file remove" train net.mesh --log-dir l
 command resume yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck --keep 1 --save-params p.safetensors --resume
 command train-cold yes no "memory thread file" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors --save-params p.safetensors
 command eval no yes "memory thread output" eval net.mesh --checkpoint ck
+command generate no yes "memory thread output" generate talk.mesh --prompt-file ids.txt --prompt "1 2 3 4 5 6 7 8 9" --max-tokens 9 --temperature 1
+command beams-json no yes memory generate talk.mesh --prompt "1 2" --beams 2 --max-tokens 4 --json
 command predict yes yes "memory thread file" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
 command dump yes yes "memory file" dump net.mesh --stage all --dir d
 command explain yes yes "memory file" explain net.mesh --format html --out e.html

@@ -148,7 +148,7 @@ static Range range_of(Live *l, NodeId id, const Span *s, int depth) {
   const Node *n = graph_node(l->g, id);
   Range x[MAX_ARGS];
   switch ((int)n->op) {
-  case OP_CONST: return one(n->attr.num[0]);
+  case OP_CONST: return one(n->attr.num[0] <= l->lowest ? any.lo : n->attr.num[0]);
   case OP_INDEX: return index_range(l, s, n->attr.dims[0]);
   case OP_BROADCAST:
   case OP_AT: return live_range(l, n->args[0], s, depth);

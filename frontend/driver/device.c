@@ -12,7 +12,7 @@ bool session_for_gpu(const Session *s) {
 bool session_runs_steps(const Session *s) {
   CommandId c = s->opt->command;
   return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT ||
-         c == COMMAND_BENCH;
+         c == COMMAND_GENERATE || c == COMMAND_BENCH;
 }
 
 bool session_check_device(const Session *s) {

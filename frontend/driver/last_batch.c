@@ -130,14 +130,19 @@ bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last) {
 
 // -- the model ----------------------------------------------------------------------------------
 
-Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all) {
+Model *model_of_rows(Session *s, const char *over, int64_t rows) {
   ModelOptions options = s->options;
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
   // The layout for whole batches is kept: --layout auto does not search again.
   if (m) m->layout = m->graph->layout = s->model->layout;
-  if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
+  return m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag)) ? m : NULL;
+}
+
+Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all) {
+  Model *m = model_of_rows(s, over, rows);
+  if (m) return m;
   diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld row%s has it", over,
             (long long)rows, (long long)all, plural(all));
   diag_hint(s->diag,

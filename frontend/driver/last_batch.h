@@ -16,7 +16,10 @@ typedef struct LastBatch {
   Exec *exec; // owned; reads and writes the persistent tensors of the program for whole batches
 } LastBatch;
 
-// Builds the model again with `rows` as the size of the dim named `over`; `all` is the number of
+// Builds the model again with `rows` as the size of the dim named `over`. Returns NULL after an
+// error.
+Model *model_of_rows(Session *s, const char *over, int64_t rows);
+// The same for the last batch of a data block; `all` is the number of
 // rows in the data, for messages. Returns NULL after an error, such as a dim of fixed size that the
 // model equates with the batch dim.
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all);

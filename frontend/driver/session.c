@@ -214,6 +214,11 @@ static bool count_epochs(Session *s) {
   return train_resolve_epochs(s->model, batches);
 }
 
+// Text is generated without the training data.
+static bool counts_epochs(const Session *s) {
+  return s->opt->command != COMMAND_GENERATE && train_counts_epochs(s->model);
+}
+
 // Opens the device before the search for a layout, which needs its figures. Ranks do without: each
 // searches by itself and must find the same layout, whatever GPU it has.
 static bool device_for_planner(Session *s) {
@@ -233,7 +238,7 @@ bool session_load(Session *s) {
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
-         (!train_counts_epochs(s->model) || count_epochs(s)) &&
+         (!counts_epochs(s) || count_epochs(s)) &&
          (!layout_is_auto(s) || (device_for_planner(s) && planner_choose(s))) &&
          exact_possible(s) && session_agree(s) &&
          (s->keeps || !session_runs_steps(s) || session_open_device(s));

@@ -24,7 +24,7 @@ bool session_remarks(const Session *s) {
 
 static bool runs_on_ranks(CommandId c) {
   return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT ||
-         c == COMMAND_BENCH || c == COMMAND_DOCTOR;
+         c == COMMAND_GENERATE || c == COMMAND_BENCH || c == COMMAND_DOCTOR;
 }
 
 static bool refuse(const Session *s, OptionId id, const char *why, const char *hint) {

@@ -1,10 +1,11 @@
 // Selects the graph that --for, --fetch and --training ask for, which check, dump and explain
 // describe. Input: the loaded model. Output: a graph for session_compile.
 #include "frontend/driver/session.h"
+#include "frontend/step/decode.h"
 
 #include <string.h>
 
-static const char *const purposes[] = {"", "train", "eval", "run"};
+static const char *const purposes[] = {"", "train", "eval", "run", "generate"};
 
 typedef VEC(const char *) NameList;
 
@@ -93,6 +94,16 @@ static Graph *select_fetched(Session *s) {
   return select_run(s->arena, s->model, &fetch);
 }
 
+// Returns the graph of a decoding run of one position, whose states keep all positions of the
+// model's context. Returns NULL after an error.
+static Graph *select_generated(Session *s) {
+  LanguageModel lm;
+  DecodeFacts facts;
+  if (!language_model_find(s->model, NULL, (Pos){0}, &lm)) return NULL;
+  DecodeAsk ask = {.positions = 1, .context = dim_get(s->model->graph->dims, lm.time)->size};
+  return select_decode(s->arena, s->model, &lm, &ask, &facts);
+}
+
 bool session_select(Session *s, Selected *out) {
   int word;
   bool block = s->model->graph->spec.ntrain > 0;
@@ -100,7 +111,7 @@ bool session_select(Session *s, Selected *out) {
     bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) ||
                option_given(s->opt, OPTION_TRAINING);
     word = block && !run ? 1 : 3;
-  } else if (!option_word(s->opt, OPTION_FOR, 4, purposes, s->diag, &word)) {
+  } else if (!option_word(s->opt, OPTION_FOR, countof(purposes), purposes, s->diag, &word)) {
     return false;
   }
   *out = (Selected){.purpose = purposes[word]};
@@ -109,6 +120,7 @@ bool session_select(Session *s, Selected *out) {
                       "the model has no train block");
   out->graph = word == 1   ? select_train(s->arena, s->model, NULL)
                : word == 2 ? select_eval_of(s, &out->over)
+               : word == 4 ? select_generated(s)
                            : select_fetched(s);
   return out->graph != NULL;
 }

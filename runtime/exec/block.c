@@ -83,20 +83,32 @@ static bool next_in_box(int rank, const int64_t *size, int64_t *counter, const i
 
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context) {
+  block_visit_part(p, t, r, rows, NULL, run, context);
+}
+
+void block_visit_part(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
+                      const BlockPart *part, BlockRun *run, void *context) {
   int64_t valid[MAX_RANK], block_stride[MAX_RANK], whole_stride[MAX_RANK], counter[MAX_RANK] = {0};
   int64_t stride = 1, at = 0, index = 0;
   for (int i = t->rank - 1; i >= 0; i--) { // strides in the full tensor, in declared order
-    const ProgDim *d = &t->dim[t->declared[i]];
-    whole_stride[t->declared[i]] = stride;
-    stride *= dim_elements(p, d, rows);
+    int d = t->declared[i];
+    whole_stride[d] = stride;
+    stride *= part && part->dim == d ? part->n : dim_elements(p, &t->dim[d], rows);
   }
   stride = 1;
   for (int d = t->rank - 1; d >= 0; d--) {
+    int64_t offset = block_offset(&p->mesh, &t->dim[d], r);
     block_stride[d] = stride;
     stride *= t->dim[d].block;
     valid[d] = block_valid(p, &t->dim[d], r, rows);
+    if (part && part->dim == d) {
+      int64_t from = clamp64(part->first - offset, 0, valid[d]);
+      valid[d] = clamp64(part->first + part->n - offset, from, valid[d]) - from;
+      at += from * block_stride[d];
+      offset += from - part->first;
+    }
     if (valid[d] == 0) return;
-    index += block_offset(&p->mesh, &t->dim[d], r) * whole_stride[d];
+    index += offset * whole_stride[d];
   }
   int last = t->rank - 1;
   if (last < 0) {

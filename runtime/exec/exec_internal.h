@@ -280,5 +280,13 @@ typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, in
 // If `rows` is -1, the batch is full.
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context);
+// Positions first .. first + n - 1 of dim number `dim` (in physical order) of a tensor.
+typedef struct BlockPart {
+  int dim;
+  int64_t first, n;
+} BlockPart;
+// The same for the elements of a part of the tensor, which takes the place of the full tensor.
+void block_visit_part(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
+                      const BlockPart *part, BlockRun *run, void *context);
 
 #endif

@@ -54,6 +54,18 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
   exec_wrote(e, (uint32_t)i);
 }
 
+void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t n,
+                     const void *part) {
+  const ProgTensor *t = &e->program->tensor[tensor];
+  const BlockPart which = {t->declared[axis], first, n};
+  exec_writes(e, tensor);
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
+    Move m = {e->context[r].tensor[tensor], part, NULL, t->type, t->type};
+    block_visit_part(e->program, t, r, e->rows, &which, write_run, &m);
+  }
+  exec_wrote(e, tensor);
+}
+
 static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
 
 // Restricts feed f to read only those rows of input number i that the processors of this rank
@@ -120,6 +132,22 @@ int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
   return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
 }
 
+static void read_replica(const Exec *e, uint32_t i, int64_t replica, void *full) {
+  const ProgTensor *t = &e->program->tensor[i];
+  // after a failure, which the next step reports, there is nothing to read
+  if (!exec_fetch(e, i) || !exec_meet_readers(e, false, NULL)) return;
+  char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
+  for (int64_t r = 0; r < e->processors; r++) {
+    if (block_replica(&e->program->mesh, t, r) != replica) continue;
+    const char *block = exec_block(e, i, r, room);
+    if (!block) break;
+    Move m = {(char *)(uintptr_t)block, NULL, full, t->type, t->type};
+    if (full) block_visit(e->program, t, r, e->rows, read_run, &m);
+  }
+  free(room);
+  if (!exec_meet_readers(e, true, NULL)) return;
+}
+
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *full) {
   exec_read_replica(e, kind, name, 0, full);
 }
@@ -128,19 +156,11 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
                        void *full) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
-  const ProgTensor *t = &e->program->tensor[i];
-  // after a failure, which the next step reports, there is nothing to read
-  if (!exec_fetch(e, (uint32_t)i) || !exec_meet_readers(e, false, NULL)) return;
-  char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
-  for (int64_t r = 0; r < e->processors; r++) {
-    if (block_replica(&e->program->mesh, t, r) != replica) continue;
-    const char *block = exec_block(e, (uint32_t)i, r, room);
-    if (!block) break;
-    Move m = {(char *)(uintptr_t)block, NULL, full, t->type, t->type};
-    if (full) block_visit(e->program, t, r, e->rows, read_run, &m);
-  }
-  free(room);
-  if (!exec_meet_readers(e, true, NULL)) return;
+  read_replica(e, (uint32_t)i, replica, full);
+}
+
+void exec_read_tensor(const Exec *e, uint32_t tensor, void *full) {
+  read_replica(e, tensor, 0, full);
 }
 
 void *exec_direct(const Exec *e, TensorKind kind, const char *name) {

@@ -1,0 +1,155 @@
+// Beam search for the command generate: keeps the most probable texts of a prompt, each a row of
+// the batch. A text that has ended leaves its row; the search ends when as many texts have ended as
+// there are beams. The result is the ended text with the largest mean log probability of its ids.
+#include "frontend/command/generate_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Beam {
+  GeneratedText text;
+  double log_p; // of the ids after the prompt
+} Beam;
+
+typedef struct BeamSearch {
+  Generate *x;
+  Beam *beam, *next; // x->beams each
+  NextToken *token;  // the beams most probable next ids of each beam
+  int64_t ended;
+  Beam best;
+  double best_mean;
+} BeamSearch;
+
+// A candidate: beam number `from` with one more id.
+typedef struct Candidate {
+  double log_p;
+  int64_t from;
+  int32_t id;
+} Candidate;
+
+static int compare(const void *a, const void *b) {
+  const Candidate *x = a, *y = b;
+  if (x->log_p != y->log_p) return x->log_p > y->log_p ? -1 : 1;
+  if (x->from != y->from) return x->from < y->from ? -1 : 1;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+static Beam new_beam(const BeamSearch *b, const GeneratedText *like) {
+  Beam out = {.text = *like};
+  out.text.id = arena_array(b->x->s->arena, int32_t, like->room);
+  return out;
+}
+
+static void copy_beam(Beam *to, const Beam *from) {
+  int32_t *id = to->text.id;
+  memcpy(id, from->text.id, (size_t)from->text.n * sizeof *id);
+  *to = *from;
+  to->text.id = id;
+}
+
+// Records a text that has ended.
+static void end_beam(BeamSearch *b, const Beam *beam) {
+  double n = (double)(beam->text.n - beam->text.prompt), mean = beam->log_p / (n > 0 ? n : 1);
+  b->ended++;
+  if (b->best.text.end && mean <= b->best_mean) return;
+  b->best_mean = mean;
+  copy_beam(&b->best, beam);
+}
+
+// Lists the candidates of `live` beams, best first. Returns their number, or -1 after an error.
+static int64_t candidates(BeamSearch *b, int64_t live, Candidate *out) {
+  const Generation *g = &b->x->g;
+  int64_t n = 0, bytes = g->vocab * dtype_bytes(g->type);
+  int64_t each = 2 * b->x->beams < g->vocab ? 2 * b->x->beams : g->vocab;
+  for (int64_t k = 0; k < live; k++) {
+    if (!sampler_best(b->x->sampler, g->type, (const char *)g->logits + k * bytes, each,
+                      b->token)) {
+      diag_error(b->x->s->diag, DIAG_NOT_FINITE, (Pos){0},
+                 "a logit of position %lld is NaN, or none is finite", (long long)g->position);
+      return -1;
+    }
+    for (int64_t i = 0; i < each; i++)
+      out[n++] = (Candidate){b->beam[k].log_p + b->token[i].log_p, k, b->token[i].id};
+  }
+  qsort(out, (size_t)n, sizeof *out, compare);
+  return n;
+}
+
+// Makes the next beams from the candidates; source[k] is the row from which beam k goes on. Returns
+// their number.
+static int64_t choose(BeamSearch *b, int64_t n, const Candidate *all, int64_t *source) {
+  int64_t live = 0;
+  for (int64_t i = 0; i < n && live < b->x->beams; i++) {
+    Beam *to = &b->next[live];
+    copy_beam(to, &b->beam[all[i].from]);
+    to->log_p = all[i].log_p;
+    generate_append(b->x, &to->text, all[i].id);
+    if (to->text.end)
+      end_beam(b, to);
+    else
+      source[live++] = all[i].from;
+  }
+  Beam *swap = b->beam;
+  b->beam = b->next;
+  b->next = swap;
+  return live;
+}
+
+static bool run_beams(BeamSearch *b, int64_t live, int64_t *source, int32_t *ids) {
+  for (int64_t k = live; k < b->x->beams; k++) source[k] = k;
+  memset(ids, 0, (size_t)b->x->beams * sizeof *ids);
+  for (int64_t k = 0; k < live; k++) ids[k] = b->beam[k].text.id[b->beam[k].text.n - 1];
+  return generation_reorder(&b->x->g, source) && generation_run(&b->x->g, 1, ids, 1);
+}
+
+static bool search(BeamSearch *b) {
+  Generate *x = b->x;
+  Arena *a = x->s->arena;
+  Candidate *all = arena_array(a, Candidate, 2 * x->beams * x->beams);
+  int64_t *source = arena_array(a, int64_t, x->beams), live = 1;
+  int32_t *ids = arena_array(a, int32_t, x->beams);
+  while (live && b->ended < x->beams) {
+    int64_t n = candidates(b, live, all);
+    if (n < 0) return false;
+    live = choose(b, n, all, source);
+    x->timed++;
+    if (x->g.position >= x->g.context) {
+      for (int64_t k = 0; k < live; k++) {
+        b->beam[k].text.end = "context";
+        end_beam(b, &b->beam[k]);
+      }
+      live = 0;
+    }
+    if (live && b->ended < x->beams && !run_beams(b, live, source, ids)) return false;
+  }
+  return true;
+}
+
+static bool search_prompt(Generate *x, GeneratedText *text) {
+  BeamSearch b = {.x = x};
+  b.beam = arena_array(x->s->arena, Beam, x->beams);
+  b.next = arena_array(x->s->arena, Beam, x->beams);
+  b.token = arena_array(x->s->arena, NextToken, 2 * x->beams);
+  for (int64_t k = 0; k < x->beams; k++) {
+    b.beam[k] = new_beam(&b, text);
+    b.next[k] = new_beam(&b, text);
+  }
+  b.best = new_beam(&b, text);
+  memcpy(b.beam[0].text.id, text->id, (size_t)text->n * sizeof *text->id);
+  double start = clock_seconds();
+  bool good = search(&b);
+  x->seconds += clock_seconds() - start;
+  if (good) *text = b.best.text;
+  return good;
+}
+
+bool generate_beams(Generate *x) {
+  for (uint32_t r = 0; r < x->nprompts; r++) {
+    generation_restart(&x->g);
+    if (!generate_begin(x, r, x->prompt[r].n) || !search_prompt(x, &x->text[r]) ||
+        !generate_show(x))
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,233 @@
+// Proves that a model is causal: that no position of its output depends on ids at later positions.
+// Input: the graph of the output. Output: for each value the time dims that bound the positions on
+// which it depends (Causal in decode_internal.h), or an error with the value that looks ahead.
+//
+//   q[t], keys[s]                     depend on ids up to t, up to s
+//   score[t, s] = sum[k](q * keys)    up to the larger of t and s
+//   p = softmax[s](where(s <= t, score, -inf))     p is 0 where s > t (codegen/values/live_ahead.c)
+//   sum[s](p * v)                     so this depends on ids up to t
+//   mean[t](q)                        no time dim is left: it depends on all ids
+#include "frontend/step/decode_internal.h"
+
+#include <string.h>
+
+// An analysis under way. Tables are as in Causal.
+typedef struct Search {
+  Causal *c;
+  const Graph *g;
+  int *number;
+  bool *reads;
+  TimeSet *of;
+  const NodeId *scan; // region_scans
+  Ahead *ahead;
+  bool full;    // there are more time dims than MOST_TIMES
+  bool changed; // a table has changed since the last walk over the nodes began
+} Search;
+
+// -- time dims -----------------------------------------------------------------------------------
+
+static void add_time(Search *s, DimId d) {
+  if (s->number[d]) return;
+  if (s->c->ntimes == MOST_TIMES) {
+    s->full = true;
+    return;
+  }
+  s->c->time[s->c->ntimes] = d;
+  s->number[d] = ++s->c->ntimes;
+  s->changed = true;
+}
+
+static TimeSet bit(const Search *s, DimId d) {
+  return s->number[d] ? UINT64_C(1) << (s->number[d] - 1) : 0;
+}
+
+static TimeSet bits(const Search *s, int n, const DimId *list) {
+  TimeSet set = 0;
+  for (int i = 0; i < n; i++) set |= bit(s, list[i]);
+  return set;
+}
+
+static bool over_time(const Search *s, RegionId r) {
+  return r && s->number[region_get(s->g, r)->t];
+}
+
+// -- rules of operations -------------------------------------------------------------------------
+
+// Returns a time dim t of node n, or of a loop around it, such that n needs positions of d up to
+// that of t only: what n reduces is one number at later positions, or a factor that it sums is 0
+// there. Returns 0 if there is none.
+static DimId bound_of(Search *s, const Node *n, DimId d) {
+  DimId candidate[2 * MAX_RANK + 8];
+  int found = 0;
+  for (int i = 0; i < n->dims.n; i++)
+    if (bit(s, n->dims.at[i])) candidate[found++] = n->dims.at[i];
+  for (RegionId r = n->region; r && found < (int)countof(candidate);
+       r = region_get(s->g, r)->parent)
+    if (over_time(s, r)) candidate[found++] = region_get(s->g, r)->t;
+  for (int i = 0; i < found; i++)
+    for (int k = 0; k < n->nargs; k++) {
+      NodeId x = n->args[k];
+      if (dims_has(&graph_node(s->g, x)->dims, d) &&
+          ahead_is_single(s->ahead, x, candidate[i], d, n->op == OP_CONTRACT))
+        return candidate[i];
+    }
+  return 0;
+}
+
+// Returns the set of a sum, or another reduction, over dims of values with the set `set`.
+static TimeSet reduced(Search *s, const Node *n, TimeSet set) {
+  for (int i = 0; i < n->attr.ndims; i++) {
+    DimId d = n->attr.dims[i];
+    if (!(set & bit(s, d))) continue;
+    DimId t = bound_of(s, n, d);
+    if (!t) return set | TIME_LATER;
+    set = (set & ~bit(s, d)) | bit(s, t);
+  }
+  return set;
+}
+
+static TimeSet renamed(Search *s, const Node *n, TimeSet set) {
+  TimeSet out = set;
+  for (int i = 0; i < n->attr.ndims; i++) out &= ~bit(s, n->attr.dims[i]);
+  for (int i = 0; i < n->attr.ndims; i++) {
+    if (!bit(s, n->attr.dims[i])) continue;
+    add_time(s, n->attr.to[i]);
+    if (set & bit(s, n->attr.dims[i])) out |= bit(s, n->attr.to[i]);
+  }
+  return out;
+}
+
+// Returns whether position o of a window reads positions up to o only.
+static bool looks_back(const Graph *g, const Node *n) {
+  const Affine *x = &n->attr.affine;
+  int64_t taps = n->attr.nto > 1 ? dim_get(g->dims, n->attr.to[1])->size : 1;
+  int64_t most = x->offset + (x->tap > 0 ? x->tap * (taps - 1) : 0);
+  return n->op == OP_WINDOW && n->attr.nto > 0 && x->out == 1 && x->divisor == 1 && most <= 0;
+}
+
+static TimeSet windowed(Search *s, const Node *n, TimeSet set) {
+  DimId from = n->attr.dims[0];
+  if (!bit(s, from)) return set;
+  if (!looks_back(s->g, n)) return set | TIME_LATER;
+  add_time(s, n->attr.to[0]);
+  return set & bit(s, from) ? (set & ~bit(s, from)) | bit(s, n->attr.to[0]) : set;
+}
+
+static TimeSet ordered(Search *s, const Node *n, TimeSet set) {
+  bool running = n->op == OP_CUMSUM || n->op == OP_CUMMAX || n->op == OP_CUM_INDEX;
+  if (!(set & bit(s, n->attr.dims[0]))) return set;
+  return running && !(n->attr.flags & ORDER_REVERSE) ? set : set | TIME_LATER;
+}
+
+static TimeSet in_loop(Search *s, NodeId id, const Node *n, TimeSet set) {
+  RegionId region = causal_region(s->g, n);
+  const Region *r = region_get(s->g, region);
+  bool time = over_time(s, region);
+  NodeId next = n->op == OP_CARRY ? carry_next(s->g, s->scan, id) : 0;
+  if (next) set |= s->of[next];
+  if (time && n->op == OP_CARRY) set |= r->reverse ? TIME_LATER : bit(s, r->t);
+  if (time && n->op == OP_FINAL) set |= TIME_LATER;
+  return set;
+}
+
+static TimeSet set_of(Search *s, NodeId id) {
+  const Node *n = graph_node(s->g, id);
+  TimeSet set = 0;
+  if (id == s->c->ids) return bit(s, s->c->time[0]);
+  for (int k = 0; k < n->nargs; k++) set |= s->of[n->args[k]];
+  switch ((int)op_row((Op)n->op)->cls) {
+  case REDUCE:
+  case CONTRACT: return reduced(s, n, set);
+  case WINDOW: return windowed(s, n, set);
+  case ORDERED: return ordered(s, n, set);
+  case REGION: return n->op == OP_SCAN ? 0 : in_loop(s, id, n, set);
+  case GATHER: return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
+  case MOVE:
+    if (n->op == OP_RENAME) return renamed(s, n, set);
+    if (n->op == OP_SPLIT || n->op == OP_MERGE)
+      return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
+  }
+  return set;
+}
+
+static bool reads_ids(const Search *s, NodeId id) {
+  const Node *n = graph_node(s->g, id);
+  bool reads = id == s->c->ids || (n->op == OP_CARRY && over_time(s, n->attr.region));
+  NodeId next = n->op == OP_CARRY ? carry_next(s->g, s->scan, id) : 0;
+  for (int k = 0; k < n->nargs; k++) reads |= s->reads[n->args[k]];
+  return reads || (next && s->reads[next]);
+}
+
+static void walk(Search *s) {
+  s->changed = false;
+  for (NodeId id = 1; id <= graph_count(s->g); id++) {
+    bool reads = reads_ids(s, id);
+    s->changed |= reads != s->reads[id];
+    s->reads[id] = reads;
+    TimeSet set = reads ? set_of(s, id) | s->of[id] : 0;
+    // A loop whose values are not bounded yet is walked again: sets only grow.
+    s->changed |= set != s->of[id];
+    s->of[id] = set;
+  }
+}
+
+// -- messages ------------------------------------------------------------------------------------
+
+const char *causal_name(const Graph *g, NodeId n) {
+  const char *name = origin_subject(&graph_node(g, n)->origin);
+  return name ? name : node_source_name(g, n);
+}
+
+// Returns in words what makes node n depend on later positions.
+static const char *reason(const Search *s, const Node *n) {
+  const Dim *d = n->attr.ndims ? dim_get(s->g->dims, n->attr.dims[0]) : NULL;
+  for (int i = 0; i < n->attr.ndims; i++)
+    if (s->number[n->attr.dims[i]]) d = dim_get(s->g->dims, n->attr.dims[i]);
+  const char *name = d ? d->name : "";
+  switch ((int)op_row((Op)n->op)->cls) {
+  case REDUCE:
+  case CONTRACT:
+    return arena_printf(
+        s->c->a, "it combines all positions of %s, and no mask leaves out the later ones", name);
+  case WINDOW: return arena_printf(s->c->a, "its window reads positions of %s after its own", name);
+  case ORDERED: return arena_printf(s->c->a, "its order of %s depends on all positions", name);
+  case GATHER: return arena_printf(s->c->a, "it looks up positions of %s that ids choose", name);
+  case REGION:
+    return n->op == OP_FINAL ? "it is the state after the last position"
+                             : "its loop begins at the last position";
+  }
+  return arena_printf(s->c->a, "it mixes the positions of %s", name);
+}
+
+static bool later(const Search *s, NodeId n) { return s->of[n] & TIME_LATER; }
+
+// Reports the first value that depends on later ids though no argument does. Returns false.
+static bool refuse(const Search *s, Diag *d) {
+  for (NodeId id = 1; id <= graph_count(s->g); id++) {
+    const Node *n = graph_node(s->g, id);
+    bool first = later(s, id);
+    for (int k = 0; k < n->nargs; k++) first = first && !later(s, n->args[k]);
+    if (!first) continue;
+    diag_error(d, DIAG_NOT_CAUSAL, n->origin.pos, "'%s' looks ahead: %s", causal_name(s->g, id),
+               reason(s, n));
+    return diag_hint(d, "text is generated from left to right: mask later positions, as in "
+                        "where(index[s] <= index[t], score, -inf)");
+  }
+  return true;
+}
+
+bool causal_find(Arena *a, const Graph *g, NodeId ids, DimId t, Diag *d, Causal *out) {
+  uint32_t n = graph_count(g) + 1;
+  Search s = {.c = out, .g = g, .scan = region_scans(a, g), .ahead = ahead_new(a, g)};
+  s.number = arena_array(a, int, dim_count(g->dims) + 1);
+  s.reads = arena_array(a, bool, n);
+  s.of = arena_array(a, TimeSet, n);
+  *out = (Causal){.a = a, .g = g, .ids = ids, .number = s.number, .reads = s.reads, .of = s.of};
+  add_time(&s, t);
+  do walk(&s);
+  while (s.changed && !s.full);
+  if (s.full)
+    return diag_error(d, DIAG_UNSUPPORTED, (Pos){0},
+                      "more than %d dims run over the positions of the ids", MOST_TIMES);
+  return refuse(&s, d);
+}

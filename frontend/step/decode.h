@@ -1,0 +1,58 @@
+// The decoding form of a causal language model: from the training form, which computes the logits
+// of all positions at once, the graph that computes the next positions from kept values of the
+// earlier ones. Input: a Model. Output: a graph like those of the select functions.
+//
+//   keys[t]                 of the positions of this run only; all keys so far are a state
+//   rename[t -> s](keys)    that state, with the new rows written at the position of the run
+//   index[t]                index + position, a scalar input
+//   scan t (h)              the loop over the new positions; h is a state between runs
+//   logits[t]               of the last new position only
+#ifndef FRONTEND_STEP_DECODE_H
+#define FRONTEND_STEP_DECODE_H
+
+#include "frontend/frontend.h"
+
+// The parts of a language model. Names and sizes are those of the model file.
+typedef struct LanguageModel {
+  const char *logits; // for messages: the name of the value
+  NodeId value;       // the node of the logits in the model's graph
+  DeclId ids;         // the input of ids, over time and perhaps over rows
+  DimId rows, time;   // dims of the ids; rows: 0 if they have one dim
+  DimId vocab;        // the other dim of the logits
+} LanguageModel;
+// Finds the parts of the model. `logits` names the value of --logits; NULL: it is the first
+// argument of the cross entropy in the loss, else the last output or value with the dims of the ids
+// and one more. Returns false after an error.
+MUST_USE bool language_model_find(const Model *m, const char *logits, Pos at, LanguageModel *out);
+
+typedef struct DecodeAsk {
+  int64_t positions; // how many positions a run computes
+  int64_t context;   // how many positions states keep; at most the size of the time dim
+  // the runs have up to `positions` valid positions: input decode_count says how many
+  bool partly;
+} DecodeAsk;
+typedef struct DecodeFacts {
+  // the graph has states with a row for each position, or reads a parameter by position: no more
+  // than DecodeAsk.context positions can be computed
+  bool bounded;
+  uint32_t nstates; // number of states that keep values of earlier positions
+  uint32_t nkept;
+  const struct DecodeKept *kept; // those with a row for each position
+} DecodeFacts;
+// A state with a row for each position. A run reads the rows of earlier positions, and outputs its
+// own: after it the caller writes them to the state, from the position of the run on.
+typedef struct DecodeKept {
+  const char *state, *rows; // names of the state and of the output
+  int axis;                 // the axis of both, in declared order, that runs over positions
+} DecodeKept;
+// Names of the inputs of a decoding graph: the ids of the new positions (i32, dims as the model's
+// ids); the number of earlier positions (i32); with DecodeAsk.partly the number of valid positions
+// (i32). Names of its output, and the beginning of the names of its states.
+extern const char decode_ids[], decode_position[], decode_count[], decode_logits[], decode_state[];
+// Returns the graph of a decoding run. Its output has the dims rows, a dim of size 1, and vocab, of
+// the last valid position. Graphs of one model must all be made before one is compiled. Returns
+// NULL after an error, such as a value that looks ahead.
+Graph *select_decode(Arena *a, const Model *m, const LanguageModel *lm, const DecodeAsk *ask,
+                     DecodeFacts *out);
+
+#endif

@@ -1,0 +1,45 @@
+// Private: the decoding form of a causal model (decode.c), and the analysis that it needs
+// (causal.c).
+//
+// A *time dim* runs over the positions of the ids: their own dim t, and dims that renames and
+// windows make from it, such as s of `rename[t -> s](keys)`.
+#ifndef FRONTEND_DECODE_H
+#define FRONTEND_DECODE_H
+
+#include "frontend/step/decode.h"
+
+enum { MOST_TIMES = 63 };
+typedef uint64_t TimeSet; // bit k: time dim number k
+#define TIME_LATER (UINT64_C(1) << 63)
+
+// What the values of a graph depend on. The graph computes one output from the ids.
+typedef struct Causal {
+  Arena *a;
+  const Graph *g;
+  NodeId ids; // the source node of the ids
+  int ntimes;
+  DimId time[MOST_TIMES]; // [0]: the dim of the ids
+  const int *number;      // by DimId: 1 + its number in `time`; 0: it is no time dim
+  const bool *reads;      // by node: it depends on the ids
+  // By node: an element at positions p, q, ... of these time dims depends on ids up to the largest
+  // of p, q, ... With TIME_LATER it depends on later ids, too.
+  const TimeSet *of;
+} Causal;
+
+// Analyses g. Returns false after an error in d: the output depends on later ids.
+MUST_USE bool causal_find(Arena *a, const Graph *g, NodeId ids, DimId t, Diag *d, Causal *out);
+// Returns the number of time dim d, or -1 if it is none.
+static inline int causal_time(const Causal *c, DimId d) { return c->number[d] - 1; }
+// Returns the loop that a node of class REGION begins, ends, or takes values out of.
+static inline RegionId causal_region(const Graph *g, const Node *n) {
+  bool out = n->op == OP_COLLECT || n->op == OP_FINAL;
+  return out ? graph_node(g, n->args[0])->attr.region : n->attr.region;
+}
+// Returns whether the loop of region r runs over a time dim.
+static inline bool causal_loop(const Causal *c, RegionId r) {
+  return r && causal_time(c, region_get(c->g, r)->t) >= 0;
+}
+// Returns the name of the value that node n belongs to, for messages.
+const char *causal_name(const Graph *g, NodeId n);
+
+#endif

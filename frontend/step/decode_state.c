@@ -1,0 +1,207 @@
+// What a decoding graph keeps from run to run (decode.c), as states of the graph:
+//
+//   a value with a row for each position    where(position <= index[s] < position + n, the new
+//                                           rows, the state)
+//   a running sum or maximum                its value before the first position of the run
+//   a carry of a loop over time             its value before the first position of the run
+//
+// Running values are updated by the step. The new rows of a value with a row for each position are
+// an output, which the caller writes to the state: so a step neither copies nor rewrites the state.
+//
+// At position 0 running values begin anew, so that a run over new ids needs no other preparation.
+// Rows of positions that have not been computed are 0, or left from earlier ids: finite, and
+// masked, as causal.c has proved.
+#include "frontend/step/decode_build_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+NodeId decode_last(Decode *d) {
+  return graph_binary(d->g, OP_SUB, d->count, graph_const(d->g, TYPE_I32, 1));
+}
+
+NodeId decode_start(Decode *d, Form f) {
+  return form_is_last(f) ? graph_binary(d->g, OP_ADD, d->start, decode_last(d)) : d->start;
+}
+
+// Declares the state of node id over the dims of list. Returns its declaration.
+static DeclId declared(Decode *d, NodeId id, const DimList *list) {
+  const Node *n = graph_node(d->from, id);
+  Decl decl = {.kind = DECL_STATE,
+               .name = dim_intern(d->g->dims, arena_printf(d->a, "%s%s.%u", decode_state,
+                                                           causal_name(d->from, id), id)),
+               .type = (Dtype)n->type,
+               .rank = list->n,
+               .pos = n->origin.pos};
+  memcpy(decl.dims, list->at, list->n * sizeof *list->at);
+  d->nstates++;
+  return graph_decl(d->g, &decl);
+}
+
+// Returns the dims of node id in form f, in the order of those of the model.
+static DimList dims_in_form(const Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  DimList list = {.n = n->dims.n};
+  for (int i = 0; i < list.n; i++) list.at[i] = decode_dim(d, f, n->dims.at[i]);
+  return list;
+}
+
+static void update(Decode *d, DeclId state, NodeId value) {
+  Output o = {
+      .kind = OUT_UPDATE, .name = d->g->decl.at[state - 1].name, .value = value, .target = state};
+  vec_push(d->g->arena, d->g->output) = o;
+}
+
+static NodeId at_first(Decode *d, NodeId x, DimId dim) {
+  return graph_add(d->g, OP_WINDOW, 1, &x,
+                   &(Attr){.ndims = 1, .dims = &dim, .affine = {.divisor = 1}});
+}
+
+// Returns a node, bool over `dim`: the positions start .. start + d->positions - 1.
+static NodeId is_new(Decode *d, DimId dim) {
+  Graph *g = d->g;
+  NodeId index = graph_index(g, dim);
+  if (d->positions == 1) return graph_binary(g, OP_EQ, index, d->start);
+  NodeId end = graph_binary(g, OP_ADD, d->start, graph_const(g, TYPE_I32, (double)d->positions));
+  return graph_binary(g, OP_AND, graph_binary(g, OP_LE, d->start, index),
+                      graph_binary(g, OP_LT, index, end));
+}
+
+// Returns the rows of this run, which are over d->many, at their places along `dim`.
+static NodeId placed(Decode *d, NodeId rows, DimId dim) {
+  if (d->positions == 1) return at_first(d, rows, d->many);
+  Attr attr = {
+      .ndims = 1, .dims = &d->many, .nto = 1, .to = &dim, .affine = {.out = 1, .divisor = 1}};
+  return graph_add(d->g, OP_WINDOW_AT, 2, (NodeId[]){rows, graph_unary(d->g, OP_NEG, d->start)},
+                   &attr);
+}
+
+// Makes the rows of this run an output, for the state. axis: the axis of the positions.
+static void add_rows(Decode *d, NodeId id, Form f, NodeId rows, DeclId state, int axis) {
+  DimList list = dims_in_form(d, id, f);
+  Output o = {.kind = OUT_VALUE,
+              .name = dim_intern(d->g->dims, arena_printf(d->a, "decode.rows.%u", id)),
+              .value = rows,
+              .rank = list.n};
+  memcpy(o.dims, list.at, list.n * sizeof *list.at);
+  vec_push(d->g->arena, d->g->output) = o;
+  vec_push(d->a, d->kept) = (DecodeKept){d->g->decl.at[state - 1].name, o.name, axis};
+}
+
+NodeId decode_keep(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  int k = 0;
+  while (!dims_has(&n->dims, d->c.time[k])) k++;
+  Form own = form_of(k, false);
+  DimList list = dims_in_form(d, id, f);
+  DeclId state = declared(d, id, &list);
+  NodeId rows = decode_got(d, id, own), fresh = placed(d, rows, d->past[k]);
+  d->bounded = true;
+  add_rows(d, id, own, rows, state, dims_index(&n->dims, d->c.time[k]));
+  return graph_where(d->g, is_new(d, d->past[k]), fresh, graph_decl_node(d->g, state));
+}
+
+// Returns the state of node id at the first position of the run: `init` if that is position 0.
+static NodeId before(Decode *d, DeclId state, NodeId init) {
+  NodeId first = graph_binary(d->g, OP_EQ, d->start, graph_const(d->g, TYPE_I32, 0));
+  return graph_where(d->g, first, init, graph_decl_node(d->g, state));
+}
+
+// Returns x with `instead` at positions of this run that are not valid.
+static NodeId valid(Decode *d, NodeId x, double instead) {
+  if (!d->partly) return x;
+  NodeId is = graph_binary(d->g, OP_LT, graph_index(d->g, d->many), d->count);
+  return graph_where(d->g, is, x, graph_const(d->g, (Dtype)graph_node(d->g, x)->type, instead));
+}
+
+static double least(Dtype t) {
+  return dtype_is_float(t) ? -(double)INFINITY : t == TYPE_I32 ? INT32_MIN : 0;
+}
+
+// A running sum is that of the run plus the state. So is a running maximum.
+NodeId decode_running(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  Graph *g = d->g;
+  NodeId x = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
+  bool sum = n->op == OP_CUMSUM;
+  Dtype type = (Dtype)n->type;
+  double neutral = sum ? 0 : least(type);
+  Dims rest = graph_node(g, x)->dims, over = {.n = 1, .at = {d->many}};
+  dims_remove(&rest, d->many);
+  Op join = sum ? OP_ADD : OP_MAXIMUM;
+  DeclId state = declared(d, id, &rest);
+  NodeId kept = before(d, state, graph_const(g, type, neutral));
+  NodeId all = graph_reduce(g, sum ? OP_SUM : OP_MAX, valid(d, x, neutral), &over);
+  update(d, state, graph_binary(g, join, kept, all));
+  Attr attr = n->attr;
+  attr.dims = &d->many;
+  return graph_binary(g, join, kept, graph_add(g, (Op)n->op, 1, &x, &attr));
+}
+
+// -- loops over time -----------------------------------------------------------------------------
+
+static bool unrolled(const Decode *d) { return d->positions == 1; }
+
+static NodeId carry(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  NodeId init = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
+  DimList list = dims_in_form(d, id, f);
+  NodeId start = before(d, declared(d, id, &list), init);
+  Attr attr = n->attr;
+  attr.region = decode_region(d, attr.region, f);
+  return unrolled(d) ? start : graph_add(d->g, OP_CARRY, 1, &start, &attr);
+}
+
+static NodeId at(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  NodeId x = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
+  return unrolled(d) ? at_first(d, x, d->many)
+                     : graph_at(d->g, decode_region(d, n->attr.region, f), x);
+}
+
+// Finds the carries of the loop r in the model's graph: carry[k] is number k.
+static void find_carries(const Decode *d, RegionId r, NodeId *carries) {
+  for (NodeId id = 1; id <= graph_count(d->from); id++) {
+    const Node *n = graph_node(d->from, id);
+    if (n->op == OP_CARRY && n->attr.region == r) carries[n->attr.carry] = id;
+  }
+}
+
+static NodeId state_of(const Decode *d, NodeId id) {
+  const char *name = arena_printf(d->a, "%s%s.%u", decode_state, causal_name(d->from, id), id);
+  return graph_find_decl(d->g, name);
+}
+
+// Builds the loop, or its single step, and the next values of the states of its carries. A step at
+// a position that is not valid leaves the carries as they are.
+static NodeId scan(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  Graph *g = d->g;
+  NodeId carries[MAX_ARGS] = {0}, next[MAX_ARGS];
+  RegionId r = unrolled(d) ? 0 : decode_region(d, n->attr.region, f);
+  find_carries(d, n->attr.region, carries);
+  NodeId is = 0;
+  if (r && d->partly)
+    is = graph_binary(g, OP_LT, graph_at(g, r, graph_index(g, d->many)), d->count);
+  for (int k = 0; k < n->nargs; k++) {
+    next[k] = decode_got(d, n->args[k], decode_argument(d, id, k, f));
+    if (is && carries[k]) next[k] = graph_where(g, is, next[k], decode_got(d, carries[k], f));
+  }
+  NodeId loop = r ? graph_add(g, OP_SCAN, n->nargs, next, &(Attr){.region = r}) : d->start;
+  for (int k = 0; k < n->nargs; k++) {
+    if (!carries[k]) continue;
+    NodeId after[] = {loop, decode_got(d, carries[k], f)};
+    update(d, state_of(d, carries[k]), r ? graph_add(g, OP_FINAL, 2, after, NULL) : next[k]);
+  }
+  return loop;
+}
+
+NodeId decode_loop(Decode *d, NodeId id, Form f) {
+  const Node *n = graph_node(d->from, id);
+  if (n->op == OP_CARRY) return carry(d, id, f);
+  if (n->op == OP_AT) return at(d, id, f);
+  if (n->op == OP_SCAN) return scan(d, id, f);
+  NodeId x = decode_got(d, n->args[1], decode_argument(d, id, 1, f));
+  if (!unrolled(d)) return graph_collect(d->g, decode_got(d, n->args[0], f), x);
+  return graph_add(d->g, OP_BROADCAST, 1, &x, &(Attr){.ndims = 1, .dims = &d->many});
+}

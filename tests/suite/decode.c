@@ -1,0 +1,348 @@
+// Compares the decoding form of language models (frontend/step/decode.h) with their training form:
+// the logits of every position, for random ids, on several meshes and layouts. The ids of a text
+// are run in pieces: one position at a time, and many at once with a last run that is not full. A
+// second text goes over what the first one has left in the states.
+//
+//   decode [TEXT]    only models whose name contains TEXT
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/driver/generation.h"
+
+enum { ROWS = 3, MOST_LAYOUTS = 5, MOST_WORDS = 24 };
+static int passed, failed;
+
+typedef struct LanguageCase {
+  const char *name;
+  const char *text;                 // NULL: the file
+  const char *path, *sets;          // the file, and --set for it with spaces between
+  const char *layout[MOST_LAYOUTS]; // "MESH LAYOUT", after one processor
+  double bound;                     // most difference of logits, relative to the largest one
+} LanguageCase;
+
+#define HEAD                                                                                       \
+  "dim b = 2, t = 32, s = t, vocab = 29, d = 16, heads = 2, k = 8\n"                               \
+  "input ids[b, t]: i32\ninput next[b, t]: i32\n"                                                  \
+  "param table[vocab, d] ~ normal(std = 1)\nx = take[vocab](table, ids)\n"
+#define TAIL                                                                                       \
+  "param head[d, vocab] ~ normal(std = 0.5)\nlogits[b, t, vocab] = sum[d](y * head)\n"             \
+  "loss = mean[b, t](cross_entropy[vocab](logits, next))\n"
+#define QKV                                                                                        \
+  "param wq[d, heads, k] ~ normal(std = 0.3)\nparam wk[d, heads, k] ~ normal(std = 0.3)\n"         \
+  "param wv[d, heads, k] ~ normal(std = 0.3)\nparam wo[heads, k, d] ~ normal(std = 0.3)\n"         \
+  "q = sum[d](x * wq)\nkeys = rename[t -> s](sum[d](x * wk))\n"                                    \
+  "v = rename[t -> s](sum[d](x * wv))\nscore = sum[k](q * keys) / 3\n"
+#define MIX "y = x + sum[heads, k](sum[s](p * v) * wo)\n"
+
+static const LanguageCase cases[] = {
+    {"gpt",
+     NULL,
+     "examples/gpt.mesh",
+     "depth=2",
+     {"rows=2 b=rows", "cols=4 heads=cols,ff=cols,vocab=cols",
+      "rows=2,cols=2 b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols", "cols=2 s=cols"},
+     2e-5},
+    {"llama",
+     NULL,
+     "examples/llama.mesh",
+     "",
+     {"rows=2,cols=2 b=rows,groups=cols,ff=cols,vocab=cols", "cols=3 d=cols", "cols=2 t=cols"},
+     2e-5},
+    {"lstm",
+     NULL,
+     "examples/lstm.mesh",
+     "",
+     {"rows=2 b=rows", "rows=2,cols=2 b=rows,k=cols", "cols=3 vocab=cols"},
+     2e-5},
+    {"char LM", NULL, "bench/models/charlm.mesh", "depth=2", {"cols=2 heads=cols,ff=cols"}, 2e-5},
+    {"low mask",
+     HEAD QKV "ok[t, s] = index[s] <= index[t]\np = softmax[s](where(ok, score, -1e9))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 heads=rows"},
+     2e-5},
+    {"added mask",
+     HEAD QKV
+     "bias[t, s] = where(index[s] <= index[t], 0.0, -inf)\np = softmax[s](score + bias)\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
+    {"product mask",
+     HEAD QKV "mask[t, s] = cast(index[s] <= index[t], f32)\n"
+              "e = exp(score) * mask\np = e / sum[s](e)\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 s=rows"},
+     2e-5},
+    {"window",
+     HEAD QKV "near[t, s] = index[s] <= index[t] and index[s] > index[t] - 6\n"
+              "p = softmax[s](where(near, score, -inf))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 heads=rows"},
+     2e-5},
+    {"alibi",
+     HEAD QKV "dist[t, s] = cast(index[t] - index[s], f32)\n"
+              "slope[heads] = 2.0 ^ (-4.0 * cast(index[heads] + 1, f32))\n"
+              "far[t, s, heads] = slope * dist\nok[t, s] = index[s] <= index[t]\n"
+              "p = softmax[s](where(ok, score - far, -inf))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 heads=rows"},
+     2e-5},
+    {"relative bias",
+     HEAD QKV "dim far = t\nparam rel[far, heads] ~ normal(std = 1)\n"
+              "bias[t, s, heads] = take[far](rel, maximum(index[t] - index[s], 0))\n"
+              "ok[t, s] = index[s] <= index[t]\n"
+              "p = softmax[s](where(ok, score + bias, -inf))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 heads=rows"},
+     2e-5},
+    {"experts",
+     HEAD "dim e = 4, two = 2, f = 8\nparam router[d, e] ~ normal(std = 1)\n"
+          "param wi[e, d, f] ~ normal(std = 0.3)\nparam wm[e, f, d] ~ normal(std = 0.3)\n"
+          "gates = softmax[e](sum[d](x * router))\nbest, which = top_k[e -> two](gates)\n"
+          "g = sum[two](one_hot[e](which) * best) / sum[two](best)\n"
+          "y = x + sum[e](sum[f](relu(sum[d](x * wi)) * wm) * g)\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,e=cols"},
+     2e-5},
+    {"gru",
+     HEAD "dim h = 12, j = h, gate = 2\nparam wz[d, gate, h] ~ normal(std = 0.3)\n"
+          "param uz[j, gate, h] ~ normal(std = 0.3)\nparam wn[d, h] ~ normal(std = 0.3)\n"
+          "param un[j, h] ~ normal(std = 0.3)\nparam out[h, d] ~ normal(std = 0.3)\n"
+          "scan t (hid[b, h] = 0.25) {\n  z = sigmoid(sum[d](x * wz) + sum[j](rename[h -> j](hid) "
+          "* uz))\n"
+          "  r = select[gate](z, 0) * hid\n"
+          "  n = tanh(sum[d](x * wn) + sum[j](rename[h -> j](r) * un))\n"
+          "  u = select[gate](z, 1)\n  hid = u * hid + (1 - u) * n\n  yield hid as hs\n}\n"
+          "y = sum[h](hs * out)\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,h=cols"},
+     2e-5},
+    {"two scans",
+     HEAD
+     "scan t (a[b, d] = 0, n = 0) {\n  n = n + 1\n  a = 0.9 * a + x\n  yield a / n as m\n}\n"
+     "scan t (c[b, d] = 0) {\n  c = 0.5 * c + m * cast(index[t] % 3, f32)\n  yield c as cs\n}\n"
+     "y = cs + m\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,d=cols"},
+     2e-5},
+    {"convolutions",
+     HEAD
+     "dim tap = 3\nparam w1[d, tap] ~ normal(std = 0.5)\nparam w2[d, tap] ~ normal(std = 0.5)\n"
+     "c1 = relu(sum[tap](window[t -> t, tap](x, pad = causal) * w1))\n"
+     "c2 = sum[tap](window[t -> t, tap](c1, pad = causal, dilation = 2) * w2)\n"
+     "y = c2 + shift[t](x) + 0.5 * shift[t](c1, by = 4)\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,d=cols", "cols=2 t=cols"},
+     2e-5},
+    {"running",
+     HEAD "y = cumsum[t](x) / (index[t] + 1) + cummax[t](x) + cumsum[t](x, exclusive = true) * "
+          "0.1\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,d=cols"},
+     5e-5},
+    {"linear attention",
+     HEAD "dim e = 6\nparam wq[d, k] ~ normal(std = 0.3)\nparam wk[d, k] ~ normal(std = 0.3)\n"
+          "param wv[d, e] ~ normal(std = 0.3)\nparam wo[e, d] ~ normal(std = 0.3)\n"
+          "q = exp(sum[d](x * wq))\nkk = exp(sum[d](x * wk))\nv = sum[d](x * wv)\n"
+          "kv[b, t, k, e] = kk * v\nmem = cumsum[t](kv)\nnorm = cumsum[t](kk)\n"
+          "y = x + sum[e](sum[k](q * mem) / sum[k](q * norm) * wo)\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     5e-5},
+    {"long convolution",
+     HEAD "param filter[s, d] ~ normal(std = 0.3)\nlag[t, s] = index[t] - index[s]\n"
+          "past = rename[t -> s](x)\nw[t, s, d] = where(lag >= 0, take[s](filter, maximum(lag, "
+          "0)), 0.0)\n"
+          "y = sum[s](w * past)\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2 d=rows"},
+     2e-5},
+    {"one row",
+     "dim t = 16, s = t, vocab = 7, d = 8\ninput ids[t]: i32\nparam e[vocab, d] ~ normal(std = 1)\n"
+     "param places[t, d] ~ normal(std = 1)\nx = take[vocab](e, ids) + places\n"
+     "ok[t, s] = index[s] <= index[t]\n"
+     "p = softmax[s](where(ok, sum[d](x * rename[t -> s](x)), -inf))\n"
+     "logits = sum[d](sum[s](p * rename[t -> s](x)) * e)\noutput best[t] = argmax[vocab](logits)\n",
+     NULL,
+     NULL,
+     {"cols=2 d=cols"},
+     2e-5},
+};
+
+// -- sessions ------------------------------------------------------------------------------------
+
+typedef struct Opened {
+  Session s;
+  Options o;
+  char *word[MOST_WORDS];
+  int n;
+} Opened;
+
+static void add(Opened *x, const char *word) {
+  x->word[x->n++] = arena_text(x->s.arena, word, strlen(word));
+}
+
+// Loads the model with a mesh and layout "MESH LAYOUT", or with none. Returns false after an error.
+static bool open_case(Opened *x, const LanguageCase *c, const char *layout) {
+  *x = (Opened){.s = {.inject = {.call = -1}, .text = c->text}};
+  Session *s = &x->s;
+  s->text_bytes = c->text ? strlen(c->text) : 0;
+  s->arena = arena_new();
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  add(x, "meshc"), add(x, "generate"), add(x, c->path ? c->path : "text.mesh");
+  if (c->sets && *c->sets) add(x, "--set"), add(x, c->sets);
+  if (layout) {
+    size_t n = strcspn(layout, " ");
+    add(x, "--mesh");
+    x->word[x->n++] = arena_text(s->arena, layout, n);
+    add(x, "--layout"), add(x, layout + n + 1);
+  }
+  s->opt = &x->o;
+  return options_parse(&x->o, s->arena, s->diag, x->n, x->word) && session_load(s);
+}
+
+static void close_case(Opened *x, const LanguageCase *c, const char *layout, const char *what) {
+  if (what) {
+    failed++;
+    printf("FAILED %s (%s): %s\n", c->name, layout ? layout : "one processor", what);
+  } else {
+    passed++;
+  }
+  if (what) diag_print(x->s.diag, stdout, false);
+  arena_free(x->s.arena);
+}
+
+// -- the training form ---------------------------------------------------------------------------
+
+typedef struct Reference {
+  int64_t rows, time, vocab;
+  int32_t *ids;  // rows x time
+  float *logits; // rows x time x vocab
+  double most;   // the largest absolute value
+} Reference;
+
+static int64_t size_of(const Model *m, DimId d) { return d ? dim_get(m->graph->dims, d)->size : 1; }
+
+// Sets the ids to numbers that look random, and computes the logits. Returns what went wrong.
+static const char *refer(const LanguageCase *c, uint32_t seed, Reference *out) {
+  Opened x;
+  LanguageModel lm;
+  const char *names[] = {"logits"};
+  ProgramRun run = {0};
+  const char *wrong = "the training form does not run";
+  if (open_case(&x, c, NULL) && language_model_find(x.s.model, NULL, (Pos){0}, &lm)) {
+    const Decl *ids = &x.s.model->graph->decl.at[lm.ids - 1];
+    Model *m = lm.rows ? model_of_rows(&x.s, dim_get(x.s.model->graph->dims, lm.rows)->name, ROWS)
+                       : x.s.model;
+    out->rows = lm.rows ? ROWS : 1;
+    out->time = size_of(m, lm.time);
+    out->vocab = size_of(m, lm.vocab);
+    int64_t n = out->rows * out->time;
+    out->ids = malloc((size_t)n * sizeof *out->ids);
+    out->logits = malloc((size_t)(n * out->vocab) * sizeof *out->logits);
+    for (int64_t i = 0; i < n; i++)
+      out->ids[i] = (int32_t)((seed = seed * 1664525 + 1013904223) >> 8) % (int32_t)out->vocab;
+    run.graph = select_run(x.s.arena, m, &(Fetch){.n = 1, .name = names});
+    if (run.graph && program_open(&x.s, "eval", NULL, NULL, &run)) {
+      exec_write(run.exec, TENSOR_INPUT, ids->name, TYPE_I32, out->ids);
+      if (exec_step(run.exec, 0, false) == STEP_OK) wrong = NULL;
+      exec_read(run.exec, TENSOR_OUTPUT, "logits", out->logits);
+    }
+    out->most = 0;
+    for (int64_t i = 0; !wrong && i < n * out->vocab; i++)
+      out->most = fmax(out->most, fabs((double)out->logits[i]));
+  }
+  program_run_free(&run);
+  if (wrong) diag_print(x.s.diag, stdout, false);
+  arena_free(x.s.arena);
+  return wrong;
+}
+
+// -- the decoding form ---------------------------------------------------------------------------
+
+// Compares the logits after position `at` with the reference. Returns what is wrong, or NULL.
+static const char *compare(Arena *a, const Generation *g, const Reference *want, int64_t at,
+                           double bound) {
+  for (int64_t r = 0; r < want->rows; r++)
+    for (int64_t v = 0; v < want->vocab; v++) {
+      double x = (double)want->logits[(r * want->time + at) * want->vocab + v];
+      double y = dtype_load(g->type,
+                            (const char *)g->logits + (r * want->vocab + v) * dtype_bytes(g->type));
+      if (!(fabs(x - y) <= bound * want->most))
+        return arena_printf(a, "logit %lld of row %lld after position %lld is %g, not %g",
+                            (long long)v, (long long)r, (long long)at, y, x);
+    }
+  return NULL;
+}
+
+// Runs a text in pieces of `first`, then `second`, then single positions.
+static const char *run_text(Generation *g, const Reference *want, int64_t first, int64_t second,
+                            double bound) {
+  const char *wrong = NULL;
+  generation_restart(g);
+  for (int64_t at = 0; at < want->time && !wrong;) {
+    int64_t n = at == 0 ? first : at == first ? second : 1;
+    if (at + n > want->time) n = want->time - at;
+    if (!generation_run(g, n, want->ids + at, want->time)) return "a run failed";
+    at += n;
+    wrong = compare(g->s->arena, g, want, at - 1, bound);
+  }
+  return wrong;
+}
+
+static const char *run_texts(const LanguageCase *c, Opened *x, Generation *g,
+                             const Reference *want) {
+  static const int64_t pieces[][2] = {{1, 1}, {11, 1}, {13, 9}};
+  GenerationAsk ask = {.rows = want->rows, .together = 11, .total = want->time};
+  if (!generation_open(&x->s, &ask, g)) return "no decoding form";
+  const char *wrong = NULL;
+  for (size_t i = 0; i < countof(pieces) && !wrong; i++)
+    wrong = run_text(g, want, pieces[i][0], pieces[i][1], c->bound);
+  if (!wrong && !exec_check(g->step.exec, x->s.diag)) wrong = "the self-check fails";
+  return wrong;
+}
+
+static void run_layout(const LanguageCase *c, const char *layout, const Reference *want) {
+  Opened x;
+  Generation g = {0};
+  const char *wrong = "the model does not load";
+  if (open_case(&x, c, layout)) wrong = run_texts(c, &x, &g, want);
+  generation_free(&g);
+  close_case(&x, c, layout, wrong);
+}
+
+static void run_case(const LanguageCase *c) {
+  Reference want = {0};
+  const char *wrong = refer(c, 17, &want);
+  if (wrong) {
+    failed++;
+    printf("FAILED %s: %s\n", c->name, wrong);
+  } else {
+    run_layout(c, NULL, &want);
+    for (int i = 0; i < MOST_LAYOUTS && c->layout[i]; i++) run_layout(c, c->layout[i], &want);
+  }
+  free(want.ids);
+  free(want.logits);
+}
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; i < countof(cases); i++)
+    if (argc < 2 || strstr(cases[i].name, argv[1])) run_case(&cases[i]);
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed != 0;
+}
