@@ -4,6 +4,8 @@
 //   each further id       one run of the program for one position
 #include "frontend/driver/generation.h"
 
+#include "ir/program/decode_state.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,10 +154,6 @@ void generation_restart(Generation *g) { g->position = 0; }
 
 // -- beams ---------------------------------------------------------------------------------------
 
-static bool is_kept(const ProgTensor *t) {
-  return t->kind == TENSOR_STATE && strncmp(t->name, decode_state, strlen(decode_state)) == 0;
-}
-
 // Copies the rows of tensor t, of which `axis` runs over rows, from `old` to `new`.
 static void take_rows(const ProgTensor *t, int axis, const int64_t *source, const char *old,
                       char *new) {
@@ -193,6 +191,6 @@ bool generation_reorder(Generation *g, const int64_t *source) {
   bool same = true, good = true;
   for (int64_t r = 0; r < g->rows; r++) same = same && source[r] == r;
   for (uint32_t i = 0; i < p->ntensors && !same && good; i++)
-    if (is_kept(&p->tensor[i])) good = reorder_state(g, &p->tensor[i], source);
+    if (tensor_is_of_text(&p->tensor[i])) good = reorder_state(g, &p->tensor[i], source);
   return good;
 }

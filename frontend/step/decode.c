@@ -20,8 +20,7 @@
 #include <string.h>
 
 const char decode_ids[] = "decode.ids", decode_position[] = "decode.position",
-           decode_count[] = "decode.count", decode_logits[] = "decode.logits",
-           decode_state[] = "decode.kept.";
+           decode_count[] = "decode.count", decode_logits[] = "decode.logits";
 
 DimId decode_dim(const Decode *d, Form f, DimId dim) {
   int k = causal_time(&d->c, dim);

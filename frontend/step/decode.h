@@ -47,8 +47,8 @@ typedef struct DecodeKept {
 } DecodeKept;
 // Names of the inputs of a decoding graph: the ids of the new positions (i32, dims as the model's
 // ids); the number of earlier positions (i32); with DecodeAsk.partly the number of valid positions
-// (i32). Names of its output, and the beginning of the names of its states.
-extern const char decode_ids[], decode_position[], decode_count[], decode_logits[], decode_state[];
+// (i32). The name of its output.
+extern const char decode_ids[], decode_position[], decode_count[], decode_logits[];
 // Returns the graph of a decoding run. Its output has the dims rows, a dim of size 1, and vocab, of
 // the last valid position. Graphs of one model must all be made before one is compiled. Returns
 // NULL after an error, such as a value that looks ahead.

@@ -11,6 +11,7 @@
 // At position 0 running values begin anew, so that a run over new ids needs no other preparation.
 // Rows of positions that have not been computed are 0, or left from earlier ids: finite, and
 // masked, as causal.c has proved.
+#include "ir/program/decode_state.h"
 #include "frontend/step/decode_build_internal.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@ NodeId decode_start(Decode *d, Form f) {
 static DeclId declared(Decode *d, NodeId id, const DimList *list) {
   const Node *n = graph_node(d->from, id);
   Decl decl = {.kind = DECL_STATE,
-               .name = dim_intern(d->g->dims, arena_printf(d->a, "%s%s.%u", decode_state,
+               .name = dim_intern(d->g->dims, arena_printf(d->a, DECODE_STATE "%s.%u",
                                                            causal_name(d->from, id), id)),
                .type = (Dtype)n->type,
                .rank = list->n,
@@ -168,7 +169,7 @@ static void find_carries(const Decode *d, RegionId r, NodeId *carries) {
 }
 
 static NodeId state_of(const Decode *d, NodeId id) {
-  const char *name = arena_printf(d->a, "%s%s.%u", decode_state, causal_name(d->from, id), id);
+  const char *name = arena_printf(d->a, DECODE_STATE "%s.%u", causal_name(d->from, id), id);
   return graph_find_decl(d->g, name);
 }
 

@@ -1,5 +1,6 @@
 // Reads checkpoints: first the manifest, which is checked in full, then every shard, which is
 // checked before any of it is used.
+#include "ir/program/decode_state.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -471,6 +472,7 @@ static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
     const ProgTensor *t = &e->program->tensor[i];
     if (t->kind != TENSOR_PARAM && t->kind != TENSOR_STATE && !(slots && t->kind == TENSOR_SLOT))
       continue;
+    if (tensor_is_of_text(t)) continue;
     const CheckpointTensor *x = tensor_for(l->c, t, average);
     if (x) {
       good = load_tensor(l, e, t, x) && good;
