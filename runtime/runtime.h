@@ -311,6 +311,12 @@ void npy_put(FILE *out, const Array *x);
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 
+// -- csv_date.c ---------------------------------------------------------------------------------
+// Parses text[0..n) as a date with an optional time. `format` is "iso" or has %Y, %m and others
+// (docs/language/data.md). *out gets seconds since 1970-01-01 00:00 UTC. Returns false if the text
+// is no such date.
+bool date_parse(const char *text, size_t n, const char *format, double *out);
+
 // -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) -----------------------
 // Returns the key of the random numbers of a tensor: a hash of the seed and its full name.
 uint64_t rng_key(uint64_t seed, const char *name);
@@ -327,6 +333,14 @@ int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
 
 // -- feed.c: batches read ahead in the background -----------------------------------------------
 typedef struct Feed Feed;
+// What the first run fixes about the source of an input, so that later runs read it alike: the
+// means of its columns (missing = mean) and the names of its classes (classes = auto).
+typedef struct SourceFacts {
+  const char *input; // name of the input
+  uint32_t nmeans, nclasses;
+  const double *mean;
+  const char *const *class_name;
+} SourceFacts;
 typedef struct FeedInput {
   const char *name; // name of the input
   Dtype type;
@@ -335,7 +349,17 @@ typedef struct FeedInput {
   int over;               // index of the axis that counts the rows of a batch
   const DataSource *source;
   Pos pos;
+  const SourceFacts *facts; // NULL: those of the source itself
+  // With several ranks: the number of this one and of all. Each then checks its share of a CSV file
+  // when it opens it, and reads no other rows than those that are asked for. 0 of 0: all rows.
+  int part, parts;
+  int64_t keep; // CSV: most bytes that the numbers of read rows may take; 0: half of what is free
 } FeedInput;
+// Returns true if a source has facts: means or names of classes that are found in a file.
+bool source_has_facts(const DataSource *s);
+// Reads the source of an input to find its facts, in `a`. Returns false after an error in d.
+MUST_USE bool source_learn(Arena *a, const FeedInput *input, const char *directory,
+                           SourceFacts *out, Diag *d);
 // Opens the sources of all inputs of a data block, and checks that they have equal numbers of rows
 // and that their rows fit the inputs. The strings and sources that `input` refers to must outlive
 // the feed. `directory` is the prefix of relative paths. A data block with synthetic sources only

@@ -118,6 +118,17 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   return true;
 }
 
+bool checkpoint_given(Session *s, const Checkpoint **c) {
+  const OptionUse *use = checkpoint_named(s);
+  const char *folder = option_text(s->opt, OPTION_CHECKPOINT_DIR);
+  bool found = use != NULL;
+  if (use)
+    *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
+  else if (folder && option_given(s->opt, OPTION_RESUME))
+    *c = open_resumed(s, folder, &found);
+  return found;
+}
+
 static bool refuse_mixture(Session *s, const char *folder) {
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos,
              "%s holds checkpoints of another run", folder);
@@ -129,7 +140,10 @@ static bool refuse_mixture(Session *s, const char *folder) {
 bool checkpoints_begin(Session *s, TrainJob *job) {
   const char *folder = option_text(s->opt, OPTION_CHECKPOINT_DIR);
   if (!folder) return true;
-  SaverOptions options = {.directory = folder, .model = s->opt->argument.at[0]};
+  SaverOptions options = {.directory = folder,
+                          .model = s->opt->argument.at[0],
+                          .nfacts = s->facts.n,
+                          .facts = s->facts.at};
   if (!session_folder(s, folder) ||
       !option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &options.keep))
     return false;

@@ -86,11 +86,20 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
     if (decl->kind == DECL_INPUT && decl->node)
       good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
   }
+  for (uint32_t i = 0; i < n && good; i++) {
+    if (s->ranks) input[i].part = ranks_rank(s->ranks), input[i].parts = ranks_count(s->ranks);
+    good = facts_supply(s, &input[i]);
+  }
   if (!good) return NULL;
   int64_t batch = dim_get(g->dims, block->over)->size;
   if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
-  return feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
-                   s->directory, s->diag);
+  Feed *f = feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
+                      s->directory, s->diag);
+  const FeedInput *opened;
+  n = f ? feed_inputs(f, &opened) : 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (opened[i].facts) facts_keep(s, opened[i].facts);
+  return f;
 }
 
 // -- metrics ------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ static bool refuse_unknown(Params *p) {
       known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
   bool good = true;
   for (const char **name = p->name; *name; name++) {
-    bool found = params_of_optimizer(*name);
+    bool found = params_of_optimizer(*name) || params_of_data(*name);
     for (uint32_t i = 0; i < n && !found; i++) found = strcmp(known[i], *name) == 0;
     if (found) continue;
     if (p->partial) {
@@ -125,10 +125,30 @@ static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
 
 // -- loading ------------------------------------------------------------------------------------
 
+static Params params_given(Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
+  return (Params){.s = s, .path = use->text, .pos = use->pos};
+}
+
+bool params_names(Session *s, const char ***name) {
+  if (!option_given(s->opt, OPTION_PARAMS)) return false;
+  Params p = params_given(s);
+  if (!list_names(&p)) return false;
+  *name = p.name;
+  return true;
+}
+
 static bool read_named(const Params *p, const char *name, Array *out) {
   if (!p->folder) return array_map(out, p->path, name, p->s->diag, p->pos);
   return array_map(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
                    p->pos);
+}
+
+bool params_array(Session *s, const char *name, Array *out) {
+  Params p = params_given(s);
+  struct stat info;
+  p.folder = stat(p.path, &info) == 0 && S_ISDIR(info.st_mode);
+  return read_named(&p, name, out);
 }
 
 static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
@@ -200,11 +220,9 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   *step = 0;
   if (!params_map(s, &names) || !saved_apart(s, &names, p)) return false;
   if (!use) return true;
-  Params all = {.s = s,
-                .path = use->text,
-                .map = names,
-                .pos = use->pos,
-                .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
+  Params all = params_given(s);
+  all.map = names;
+  all.partial = option_given(s->opt, OPTION_PARAMS_PARTIAL);
   if (!list_names(&all)) return false;
   bool good = refuse_unknown(&all);
   for (uint32_t i = 0; i < p->ntensors; i++) {
@@ -245,7 +263,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   if (!use) return true;
   ParamMap names;
-  NamedArray *named = arena_array(s->arena, NamedArray, p->ntensors + 1);
+  NamedArray *named = arena_array(s->arena, NamedArray, p->ntensors + 1 + 2 * s->facts.n);
   uint32_t n = 0;
   bool good = params_map(s, &names);
   for (uint32_t i = 0; i < p->ntensors && good; i++) {
@@ -258,7 +276,9 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
   named[n] =
       (NamedArray){.name = step_name, .array = {.type = TYPE_I32, .elements = 1, .data = &count}};
-  good = good && (!session_first(s) || write_saved(s, use, n + (step > 0), named));
+  uint32_t all = n + (step > 0);
+  all += facts_arrays(s, named + all);
+  good = good && (!session_first(s) || write_saved(s, use, all, named));
   for (uint32_t i = 0; i < n; i++) array_free(&named[i].array);
   return good;
 }

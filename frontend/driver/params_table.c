@@ -83,6 +83,7 @@ static void add_others(const ArrayList *list, ParamTable *t) {
   for (uint32_t i = 0; i < list->n; i++) {
     bool known = params_of_optimizer(list->at[i].name);
     t->slots += known;
+    known |= params_of_data(list->at[i].name);
     for (uint32_t k = 0; k < declared && !known; k++) known = t->row[k].held == &list->at[i];
     if (!known) t->row[t->n++] = (ParamRow){NULL, list->at[i].name, &list->at[i], FIT_EXTRA};
   }

@@ -37,6 +37,9 @@ typedef struct Session {
   bool apart;              // ExecOptions.apart of such a program
   const volatile sig_atomic_t *stop_request; // a value other than 0 ends training after the step
   bool unfused;                              // the next compiles make one kernel for each operation
+  // What is known about the sources of inputs: means of columns, names of classes (data_facts.c).
+  VEC(SourceFacts) facts;
+  bool facts_read; // those of the saved parameters are among them
   // The program is only examined, not run: it may need more than --memory, and -v says nothing
   // about its compile.
   bool trial;
@@ -307,6 +310,25 @@ MUST_USE bool params_check(Session *s);
 // Returns false after an error.
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
+// Sets *name to the names of the arrays in the file of --params. Returns false without the option,
+// or after an error.
+MUST_USE bool params_names(Session *s, const char ***name);
+// Reads an array of the file of --params. Returns false after an error.
+MUST_USE bool params_array(Session *s, const char *name, Array *out);
+
+// -- data_facts.c: what is known about sources of data --------------------------------------------
+// Returns whether an array of this name in a parameter file has facts of a source.
+bool params_of_data(const char *name);
+// Adds facts, which are copied, to those of the session. They replace what was known of the input.
+void facts_keep(Session *s, const SourceFacts *f);
+// Reads the facts that are saved with the parameters of this run, if there are any, once.
+void facts_read_saved(Session *s);
+// Sets in->facts to what is known about the source of the input: from saved parameters, else from
+// data train. Leaves NULL if the source itself has to be read. Returns false after an error.
+MUST_USE bool facts_supply(Session *s, FeedInput *in);
+// Writes the facts as arrays to out, at most two for each input. Returns their number.
+uint32_t facts_arrays(const Session *s, NamedArray *out);
+
 // -- checkpoints.c ------------------------------------------------------------------------------
 // values_check checks the options that load values (--params, --checkpoint). checkpoints_check
 // checks the options for checkpoints of a training. To be called before anything is computed. Both
@@ -318,6 +340,9 @@ MUST_USE bool checkpoints_check(const Session *s);
 // training steps. If values_take_averages returns true, the averages become the parameters.
 // Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
+// Returns whether the options name a checkpoint, from which values are loaded or a training is
+// resumed, and opens it: *c is NULL after an error.
+bool checkpoint_given(Session *s, const Checkpoint **c);
 // Prepares the checkpoints of a training whose programs and feeds are open. With --checkpoint-dir
 // makes job->saver (saver_free). With --resume loads the newest checkpoint, or that of step N for
 // --resume=N, and moves the feed to the batch after it. Returns false after an error.

@@ -5,7 +5,7 @@
 // Train blocks are read in train.c.
 #include <string.h>
 
-#include "frontend/model/build_internal.h"
+#include "frontend/model/blocks_internal.h"
 #include "frontend/model/formal_internal.h"
 
 // -- entries ------------------------------------------------------------------------------------
@@ -78,10 +78,6 @@ void entries_set(Build *b, Entries *e, const char *prefix) {
 
 // -- sources ------------------------------------------------------------------------------------
 
-// Reads argument e of a data source, such as the path of csv(path), into s. Returns false after an
-// error.
-typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
-
 static bool set_path(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->path); }
 
 static bool set_key(Build *b, const Ast *e, DataSource *s) {
@@ -108,8 +104,7 @@ static bool set_scale(Build *b, const Ast *e, DataSource *s) {
   return build_number(b, e, &s->scale);
 }
 
-// Reads a range of integers FIRST..LAST, where LAST is excluded. Returns false after an error.
-static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
+bool source_range(Build *b, const Ast *e, int64_t *first, int64_t *last) {
   bool good = e->kind == AST_RANGE && build_integer(b, e->kids[0], first) &&
               build_integer(b, e->kids[1], last);
   if (good && 0 <= *first && *first < *last) return true;
@@ -119,28 +114,8 @@ static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
 }
 
 static bool set_rows(Build *b, const Ast *e, DataSource *s) {
-  return range_of(b, e, &s->row_first, &s->row_last);
+  return source_range(b, e, &s->row_first, &s->row_last);
 }
-static bool set_columns(Build *b, const Ast *e, DataSource *s) {
-  return range_of(b, e, &s->first, &s->last);
-}
-
-static bool set_column(Build *b, const Ast *e, DataSource *s) {
-  if (e->kind == AST_STRING) return build_string(b, e, &s->key);
-  if (!build_integer(b, e, &s->first)) return false;
-  s->last = s->first + 1;
-  if (s->first >= 0) return true;
-  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the first column is 0");
-}
-
-static bool set_header(Build *b, const Ast *e, DataSource *s) {
-  bool yes;
-  if (e->kind == AST_NAME && !strcmp(e->text, "auto")) return true;
-  if (!build_bool(b, e, &yes)) return false;
-  s->header = yes;
-  return true;
-}
-
 static bool set_token(Build *b, const Ast *e, DataSource *s) {
   bool u16 = e->kind == AST_NAME && !strcmp(e->text, "u16");
   s->token_bytes = u16 ? 2 : 4;
@@ -169,18 +144,16 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
                     "expected synthetic data: normal, uniform or integers(low, high)");
 }
 
-static const struct {
-  const char *name;
-  SetSource *set;
-} source_arguments[] = {
-    {"path", set_path},       {"key", set_key},       {"column", set_column},
-    {"columns", set_columns}, {"header", set_header}, {"scale", set_scale},
-    {"dtype", set_token},     {"skip", set_skip},     {"offset", set_offset},
-    {"kind", set_synthetic},  {"rows", set_rows},     {"vocab", set_vocab},
+static const SourceArgument source_arguments[] = {
+    {"path", set_path},      {"key", set_key},   {"scale", set_scale},
+    {"dtype", set_token},    {"skip", set_skip}, {"offset", set_offset},
+    {"kind", set_synthetic}, {"rows", set_rows}, {"vocab", set_vocab},
 };
 
 static const Form sources[] = {
-    {"csv", SOURCE_CSV, (const Formal[]){A(path), O(column), O(columns), O(header), O(rows), END}},
+    {"csv", SOURCE_CSV,
+     (const Formal[]){A(path), O(column), O(columns), O(header), O(rows), O(separator), O(decimal),
+                      O(missing), O(classes), O(date), O(unit), O(since), END}},
     {"npy", SOURCE_NPY, (const Formal[]){A(path), O(rows), END}},
     {"npz", SOURCE_NPZ, (const Formal[]){A(path), A(key), O(rows), END}},
     {"safetensors", SOURCE_SAFETENSORS, (const Formal[]){A(path), A(key), O(rows), END}},
@@ -195,6 +168,8 @@ static const Form sources[] = {
 static bool set_argument(Build *b, const char *name, const Ast *e, DataSource *s) {
   for (size_t i = 0; i < countof(source_arguments); i++)
     if (!strcmp(source_arguments[i].name, name)) return source_arguments[i].set(b, e, s);
+  for (const SourceArgument *a = csv_arguments; a->name; a++)
+    if (!strcmp(a->name, name)) return a->set(b, e, s);
   BUG("no source argument %s", name);
 }
 
@@ -216,7 +191,8 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
   for (int k = 0; form->formal[k].name; k++)
     if (arg[k] && !set_argument(b, form->formal[k].name, arg[k], out)) return false;
   // csv needs exactly one of `column` and `columns`, which are arg[1] and arg[2]
-  if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true;
+  if (out->kind != SOURCE_CSV) return true;
+  if (!arg[1] != !arg[2]) return csv_check(b, out);
   return diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
 }
 

@@ -385,7 +385,7 @@ NodeId build_strong(Build *b, NodeId n);
 Value build_power(Build *b, Pos pos, const Value *v);
 
 // -- build_call.c -------------------------------------------------------------------------------
-enum { MAX_FORMALS = 8 };
+enum { MAX_FORMALS = 16 };
 // A formal argument of a built-in, an optimizer, a schedule, a draw or a data source.
 typedef struct Formal {
   const char *name; // NULL ends a list

@@ -45,6 +45,24 @@ typedef enum SyntheticKind {
   SYNTHETIC_INTEGERS
 } SyntheticKind;
 
+// csv: what becomes of a field without a value.
+typedef enum MissingRule {
+  MISSING_REFUSED, // an error
+  MISSING_VALUE,   // the number `fill`
+  MISSING_MEAN,    // the mean of the column in the train block
+  MISSING_DROP,    // the row is left out, for all inputs of the block
+  MISSING_MASK,    // 0, and every other value is 1
+} MissingRule;
+#define MISSING_NAMES "refused", "value", "mean", "drop", "mask"
+// csv: how texts become the numbers of classes.
+typedef enum ClassRule {
+  CLASSES_NONE,   // fields are numbers
+  CLASSES_LISTED, // DataSource.class_list, from 0
+  CLASSES_AUTO,   // the texts that occur, in ascending order
+} ClassRule;
+#define CLASS_NAMES "none", "listed", "auto"
+enum { COLUMNS_NUMBERED = -2 }; // DataSource.first: `columns` has numbers of columns, not names
+
 typedef struct DataSource {
   SourceKind kind;
   const char *path; // as written in the model: relative to the model's folder or to --data-dir
@@ -52,9 +70,20 @@ typedef struct DataSource {
   const char *key;
   int64_t first, last; // csv: columns first to last - 1, from 0; first = -1: the column named `key`
   int header;          // csv: 1: the file has a header, 0: it has none, -1: decided from the file
-  double scale;        // idx, cifar10: factor of every number; 1 for other sources
-  int64_t skip, offset; // tokens, text: bytes before the first token; tokens before row 0
-  int token_bytes;      // tokens: bytes of one token, 2 or 4
+  const char *columns; // csv: names of columns, each with a line end behind it, or NULL
+  // csv: one character each; NULL: the separator is found in the first line, the decimal sign is
+  // "."
+  const char *separator, *decimal;
+  MissingRule missing;
+  double fill;
+  ClassRule classes;
+  const char *class_list; // csv: names of classes, each with a line end behind it, or NULL
+  const char *date;       // csv: "iso" or a format of dates, which become numbers; or NULL
+  bool seconds;           // csv: dates become seconds; else days
+  double since;           // csv: from this moment, in seconds from 1970-01-01 00:00 UTC
+  double scale;           // idx, cifar10: factor of every number; 1 for other sources
+  int64_t skip, offset;   // tokens, text: bytes before the first token; tokens before row 0
+  int token_bytes;        // tokens: bytes of one token, 2 or 4
   // Tokens, text: path of the vocabulary of the ids, as `path`; NULL: ids of a text are its bytes.
   const char *vocabulary;
   SyntheticKind synthetic;

@@ -27,6 +27,8 @@ CHOICE(decl_kinds, "input", "param", "state", "slot");
 CHOICE(name_kinds, "value", "output", "metric", "decl");
 
 CHOICE(synthetic_kinds, "normal", "uniform", "integers");
+CHOICE(missing_rules, MISSING_NAMES);
+CHOICE(class_rules, CLASS_NAMES);
 CHOICE(best_choices, "unknown", "min", "max");
 CHOICE(nonfinite_choices, "unset", "stop", "skip");
 CHOICE(monoid_kinds, MONOID_NAMES);
@@ -58,6 +60,16 @@ static const RecordField source_fields[] = {
     ROW(DataSource, INT, first),
     ROW(DataSource, INT, last),
     ROW(DataSource, INT, header),
+    ROW(DataSource, TEXT, columns),
+    ROW(DataSource, TEXT, separator),
+    ROW(DataSource, TEXT, decimal),
+    FIELD(DataSource, ENUM, "missing", missing, .names = &missing_rules),
+    ROW(DataSource, REAL, fill),
+    FIELD(DataSource, ENUM, "classes", classes, .names = &class_rules),
+    ROW(DataSource, TEXT, class_list),
+    ROW(DataSource, TEXT, date),
+    ROW(DataSource, BOOL, seconds),
+    ROW(DataSource, REAL, since),
     ROW(DataSource, REAL, scale),
     ROW(DataSource, INT, skip),
     ROW(DataSource, INT, offset),

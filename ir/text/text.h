@@ -12,7 +12,8 @@ typedef struct EnumNames {
   const char *const *text;
 } EnumNames;
 extern const EnumNames init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds,
-    name_kinds, synthetic_kinds, best_choices, nonfinite_choices, monoid_kinds;
+    name_kinds, synthetic_kinds, missing_rules, class_rules, best_choices, nonfinite_choices,
+    monoid_kinds;
 // Returns the value whose name is `text`, or -1 if there is none.
 int enum_find(const EnumNames *c, const char *text);
 

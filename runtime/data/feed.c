@@ -22,7 +22,9 @@ struct Feed {
   uint32_t n;
   FeedInput *input;
   RowSource *source;
+  Arena *facts; // what the feed has learned about its sources (FeedInput.facts)
   int64_t batch, rows;
+  int64_t *dropped, ndropped; // rows that a source leaves out, ascending; not counted in `rows`
   bool shuffle, keep_last;
   uint64_t seed;
   char *scratch, *row; // work memory of the reading thread
@@ -59,6 +61,20 @@ static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, i
     memcpy(out + (o * rows + r) * inner, row + o * inner, (size_t)inner);
 }
 
+// Returns the number, in the sources, of row i of the feed: it follows the rows before it that are
+// left out.
+static int64_t kept_row(const Feed *f, int64_t i) {
+  int64_t low = 0, high = f->ndropped;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (f->dropped[middle] - middle <= i)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return i + low;
+}
+
 static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t rows, char *why,
                  uint32_t *which) {
   for (uint32_t i = 0; i < f->n; i++) {
@@ -69,7 +85,7 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
     int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from),
             to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
     for (int64_t r = from; r < rows && r < to_row; r++) {
-      int64_t row = f->shuffle ? rng_permute(key, f->rows, first + r) : first + r;
+      int64_t row = kept_row(f, f->shuffle ? rng_permute(key, f->rows, first + r) : first + r);
       bool straight = in->over == 0;
       char *to = straight ? (char *)slot->data[i] + r * bytes : f->row;
       if (!source_row(s, row, f->scratch, to, why)) return false;
@@ -168,11 +184,47 @@ static bool agree_on_rows(Feed *f, Diag *d) {
     if (!first) first = s;
   }
   f->rows = rows;
+  return true;
+}
+
+static int by_number(const void *x, const void *y) {
+  int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+  return (a > b) - (a < b);
+}
+
+// Gathers the rows that at least one source leaves out. Returns false after an error if too few are
+// left.
+static bool drop_rows(Feed *f, Diag *d) {
+  int64_t n = 0, kept = 0, all = f->rows;
+  for (uint32_t i = 0; i < f->n; i++) n += f->source[i].ndropped;
+  f->dropped = mem_zeroed((size_t)n + 1, sizeof *f->dropped);
+  n = 0;
+  for (uint32_t i = 0; i < f->n; i++)
+    for (int64_t k = 0; k < f->source[i].ndropped; k++) f->dropped[n++] = f->source[i].dropped[k];
+  qsort(f->dropped, (size_t)n, sizeof *f->dropped, by_number);
+  for (int64_t i = 0; i < n; i++) {
+    bool twice = kept && f->dropped[kept - 1] == f->dropped[i];
+    if (!twice && f->dropped[i] < all) f->dropped[kept++] = f->dropped[i];
+  }
+  f->ndropped = kept;
+  f->rows -= kept;
   if (feed_batches(f) > 0) return true;
+  const char *without = kept ? " without missing values" : "";
   diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
-             "the data has %lld row%s, fewer than a batch of %lld", (long long)rows, plural(rows),
-             (long long)f->batch);
+             "the data has %lld row%s%s, fewer than a batch of %lld", (long long)f->rows,
+             plural(f->rows), without, (long long)f->batch);
   return false;
+}
+
+// Opens the source of input i. Facts that are not given are found first.
+static bool open_source(Feed *f, uint32_t i, const char *directory, Diag *d) {
+  FeedInput *in = &f->input[i];
+  if (!in->facts && source_has_facts(in->source)) {
+    SourceFacts *facts = arena_array(f->facts, SourceFacts, 1);
+    if (!source_learn(f->facts, in, directory, facts, d)) return false;
+    in->facts = facts;
+  }
+  return source_open(&f->source[i], in, directory, f->seed, d);
 }
 
 static void make_room(Feed *f) {
@@ -209,6 +261,7 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
                 bool keep_last, const char *directory, Diag *d) {
   (void)mem_doing("opening data", NULL);
   Feed *f = mem_zeroed(1, sizeof *f);
+  f->facts = arena_new();
   f->input = mem_alloc(sizeof *input * (n + 1u));
   f->source = mem_zeroed(n + 1u, sizeof *f->source);
   for (int k = 0; k < 2; k++) f->rows_of[k] = mem_zeroed(n + 1u, sizeof *f->rows_of[k]);
@@ -224,9 +277,9 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   for (uint32_t i = 0; i < n; i++) {
     f->input[i] = input[i];
     for (int k = 0; k < 2; k++) atomic_init(&f->rows_of[k][i].to, INT64_MAX);
-    ok = source_open(&f->source[i], &f->input[i], directory, seed, d) && ok;
+    ok = open_source(f, i, directory, d) && ok;
   }
-  if (ok && agree_on_rows(f, d)) {
+  if (ok && agree_on_rows(f, d) && drop_rows(f, d)) {
     make_room(f);
     if (start(f, d)) return f;
   }
@@ -268,6 +321,8 @@ void feed_close(Feed *f) {
   pthread_cond_destroy(&f->filled);
   pthread_cond_destroy(&f->emptied);
   pthread_mutex_destroy(&f->lock);
+  arena_free(f->facts);
+  free(f->dropped);
   free(f->scratch);
   free(f->row);
   free(f->source);

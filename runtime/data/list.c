@@ -14,6 +14,10 @@ static bool ends(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+static bool is_csv(const char *path) {
+  return ends(path, ".csv") || ends(path, ".tsv") || ends(path, ".csv.gz") || ends(path, ".tsv.gz");
+}
+
 static ArrayInfo info_of(const char *name, const ArrayPlace *p) {
   ArrayInfo x = {.name = name,
                  .type = raw_names(p->raw)->text,
@@ -62,11 +66,11 @@ static bool list_idx(Arena *a, const Datafile *f, ArrayList *out, char *why) {
 
 // -- csv files ----------------------------------------------------------------------------------
 
-static void count_field(CsvColumn *c, const char *text) {
+static void count_field(CsvColumn *c, const CsvField *field, char decimal) {
   double x;
-  if (!*text) {
+  if (!field->n) {
     c->missing++;
-  } else if (!csv_number(text, &x)) {
+  } else if (!csv_number(field->text, field->n, decimal, &x)) {
     c->others++;
   } else {
     c->low = c->numbers && c->low < x ? c->low : x;
@@ -75,40 +79,84 @@ static void count_field(CsvColumn *c, const char *text) {
   }
 }
 
-static bool count_record(const Csv *c, ArrayList *out, char *why) {
-  if (c->n != out->ncolumns)
-    return why_not(why, "line %lld: %zu column%s, but the first line has %u", (long long)c->began,
-                   c->n, plural((int64_t)c->n), out->ncolumns);
-  for (uint32_t i = 0; i < out->ncolumns; i++) count_field(&out->column[i], c->field[i].text);
-  out->rows++;
-  return true;
+// Reads the row at p. Its fields are counted if it is complete, which a first pass finds out.
+static void count_row(const CsvWalk *w, CsvSpare *spare, ArrayList *out, CsvRow *row) {
+  const char *stopped, *p = w->p;
+  csv_skip_row(p, w->end, &w->format, w->text->quotes, row);
+  if (!row->next || (row->next > w->end && !w->text->end)) return;
+  uint32_t n = 0;
+  for (CsvField field;; p++, n++) {
+    p = csv_field(p, w->end, &w->format, spare, &field, &stopped, row->why);
+    if (n < out->ncolumns) count_field(&out->column[n], &field, w->format.decimal);
+    if (*p == '\n') break;
+  }
+  if (++n == out->ncolumns) return;
+  why_not(row->why, "%u column%s, but the first line has %u", n, plural(n), out->ncolumns);
+  row->next = NULL;
+  row->stopped = p;
 }
 
-static bool list_records(Arena *a, char *text, int64_t n, ArrayList *out, char *why) {
-  Csv first, next;
-  bool more, any = csv_begin(text, n, &first, &next, &more),
-             ok = any || why_not(why, "has no rows"),
-             header = more && csv_header(&first, &next, -1, -1);
-  out->ncolumns = (uint32_t)first.n;
-  out->column = arena_array(a, CsvColumn, first.n + 1);
-  for (uint32_t i = 0; header && i < out->ncolumns; i++)
-    out->column[i].name = arena_text(a, first.field[i].text, strlen(first.field[i].text));
-  if (any && !header) ok = count_record(&first, out, why);
-  for (; ok && more; more = csv_next(&next)) ok = count_record(&next, out, why);
-  if (first.broken || (ok && next.broken))
-    ok = why_not(why, "line %lld: a quoted field does not end",
-                 (long long)(first.broken ? first.began : next.began));
-  free(first.field);
-  free(next.field);
-  return ok;
+static bool list_rows(CsvText *t, const CsvHead *head, int64_t begin, const char *path,
+                      ArrayList *out, char *why) {
+  CsvWalk w = {.text = t, .format = head->format, .p = t->at + (begin - t->offset)};
+  CsvSpare spare = {0};
+  CsvRow row = {.next = t->at};
+  int64_t offset = 0;
+  while (row.next && csv_walk_row(&w)) {
+    row = (CsvRow){0};
+    offset = csv_walk_offset(&w);
+    count_row(&w, &spare, out, &row);
+    if (csv_walk_incomplete(&w, &row)) {
+      row.next = w.p;
+      continue;
+    }
+    out->rows += row.next != NULL;
+    w.p = row.next;
+  }
+  free(spare.at);
+  if (*w.why) return why_not(why, "%s", w.why);
+  return row.next || why_not(why, "line %lld: %.100s", (long long)csv_line(path, offset), row.why);
+}
+
+// Returns true if the first row is a header: one of its fields is text, and one of the next rows
+// has a number there.
+static bool looks_like_header(const CsvHead *h) {
+  double x;
+  for (uint32_t k = 1; k < h->n; k++)
+    for (uint32_t i = 0; i < h->row[0].n && i < h->row[k].n; i++) {
+      const char *text = h->row[0].field[i], *below = h->row[k].field[i];
+      if (*text && !csv_number(text, strlen(text), '.', &x) &&
+          csv_number(below, strlen(below), '.', &x))
+        return true;
+    }
+  return false;
 }
 
 static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
-  int64_t n;
-  char why[WHY], *text = csv_load(path, &n, d, at);
-  bool ok = text && list_records(a, text, n, out, why);
-  if (text && !ok) diag_error(d, DIAG_FILE_MALFORMED, at, "%s: %s", path, why);
-  free(text);
+  CsvText t;
+  CsvHead head;
+  int64_t offset = -1;
+  char why[WHY];
+  bool opened = csv_text_open(&t, path, d, at),
+       ok = opened && csv_head(a, &t, (CsvFormat){0, '.'}, &head, &offset, why);
+  if (opened && !ok && offset >= 0) {
+    char reason[WHY];
+    memcpy(reason, why, WHY);
+    why_not(why, "line %lld: %.100s", (long long)csv_line(path, offset), reason);
+  }
+  if (ok && !head.n) ok = why_not(why, "has no rows");
+  if (ok) {
+    const CsvRecord *first = &head.row[0];
+    bool header = looks_like_header(&head);
+    out->ncolumns = first->n;
+    out->column = arena_array(a, CsvColumn, first->n + 1);
+    for (uint32_t i = 0; header && i < out->ncolumns; i++) out->column[i].name = first->field[i];
+    int64_t begin = header ? first->next : first->offset;
+    if (begin > t.offset + t.n) begin = t.offset + t.n;
+    ok = list_rows(&t, &head, begin, path, out, why);
+  }
+  csv_text_close(&t);
+  if (opened && !ok) diag_error(d, DIAG_FILE_MALFORMED, at, "%s: %s", path, why);
   return ok;
 }
 
@@ -243,7 +291,7 @@ bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
   if (!datafile_open(&f, path, d, at)) return false;
   out->bytes = f.size;
   bool shards = array_format(&f) == FORMAT_INDEX, ok = shards ? list_shards(a, path, out, d, at)
-                                                       : ends(path, ".csv")
+                                                       : is_csv(path)
                                                            ? list_csv(a, path, out, d, at)
                                                            : list_file(a, &f, out, d, at);
   datafile_close(&f);

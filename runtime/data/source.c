@@ -1,7 +1,7 @@
 // Sources of rows, which are the files and synthetic data that a data block of a model names. Opens
 // a source by its kind, limits it to the range of rows that the data block gives, checks that a row
 // has as many elements as its input needs, and reads rows.
-#include "runtime/data/source_internal.h"
+#include "runtime/data/csv_source_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -89,8 +89,8 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
 
 void source_close(RowSource *s) {
   if (s->file.fd >= 0) datafile_close(&s->file);
+  csv_rows_close(s->csv);
   free(s->memory);
-  free(s->line);
   free(s->path);
   *s = (RowSource){.file = {.fd = -1}};
 }
@@ -125,6 +125,7 @@ static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char
 
 bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {
   if (s->input->source->kind == SOURCE_SYNTHETIC) return draw_row(s, row, scratch, out, why);
+  if (s->csv) return csv_rows_get(s->csv, s->first + row, out, why);
   int64_t at = s->base + (s->first + row) * s->stride, bad;
   const char *bytes = s->memory ? s->memory + at : scratch;
   char reason[WHY];
@@ -132,10 +133,6 @@ bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char 
     return why_not(why, "%.120s %s", s->path, reason);
   if (raw_convert(s->raw, bytes, s->row_elements, s->scale, s->input->type, out, &bad)) return true;
   double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
-  long long column = bad + s->column, place = s->first + row;
-  if (s->line)
-    return why_not(why, "%.90s:%lld: column %lld: %.17g is not a value of %s", s->path,
-                   (long long)s->line[place], column, value, dtype_text(s->input->type));
-  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path, place,
-                 column, value, dtype_text(s->input->type));
+  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path,
+                 (long long)(s->first + row), (long long)bad, value, dtype_text(s->input->type));
 }

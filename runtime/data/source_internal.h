@@ -23,8 +23,10 @@ struct RowSource {
   char *memory;
   Datafile file;
   int64_t base, stride;
-  int64_t *line, column; // CSV: by row, its line number in the file; index of the first column
-  uint64_t key;          // synthetic data: the key of its random draws
+  struct CsvRows *csv;    // CSV: the rows of its files (csv_source_internal.h)
+  const int64_t *dropped; // the ndropped rows that are left out, ascending, within the range
+  int64_t ndropped;
+  uint64_t key; // synthetic data: the key of its random draws
 };
 
 // Opens s->input->source: sets rows, element type and axes of a row, and checks that the rows are

@@ -36,7 +36,9 @@ typedef struct Saver Saver;
 typedef struct SaverOptions {
   const char *directory; // the folder for checkpoints, which must exist
   const char *model;     // path of the model, which is written to the manifest
-  int64_t keep;          // how many of the newest checkpoints are kept, beside the best one; 0: all
+  uint32_t nfacts;       // what is known about sources of data, which must outlive the saver
+  const SourceFacts *facts;
+  int64_t keep; // how many of the newest checkpoints are kept, beside the best one; 0: all
 } SaverOptions;
 // Opens a folder for checkpoints of e: locks it and removes checkpoints that an earlier run left
 // incomplete. Returns NULL after an error in d, such as that another process has the lock.
@@ -74,7 +76,8 @@ typedef struct Checkpoint {
   TrainPosition note;
   const char *model, *version, *mesh;
   int64_t bytes; // size of all shards together
-  uint32_t nshards, ntensors;
+  uint32_t nshards, ntensors, nfacts;
+  const SourceFacts *facts;
   struct CheckpointShard *shard;
   CheckpointTensor *tensor;
 } Checkpoint;

@@ -18,6 +18,10 @@ void position_put(struct json_t *manifest, const TrainPosition *n);
 // Reads the position of a training from the manifest of a checkpoint. Returns NULL, or what is
 // wrong with the manifest: the rest of a sentence that begins with its path.
 const char *position_read(struct json_t *manifest, TrainPosition *out);
+// Adds the facts of sources of data to a manifest, or reads them (checkpoint_facts.c). facts_read
+// returns their number; a manifest of an earlier version has none.
+void facts_put(struct json_t *manifest, uint32_t n, const SourceFacts *facts);
+uint32_t facts_read(Arena *a, struct json_t *manifest, const SourceFacts **out);
 // Bytes of the buffer for the last lines of a manifest.
 enum { MANIFEST_END = 25 };
 // Writes the last lines of a manifest to `out`. They have the checksum of text[0..n), all lines

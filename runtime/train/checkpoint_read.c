@@ -344,6 +344,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
   json_t *root = read_manifest(&r);
   if (!root) return NULL;
   read_mesh(&r, json_object_get(root, "mesh"));
+  c->nfacts = facts_read(a, root, &c->facts);
   bool good = read_note(&r, root) && read_shards(&r, json_object_get(root, "shards")) &&
               read_tensors(&r, json_object_get(root, "tensors"));
   json_decref(root);

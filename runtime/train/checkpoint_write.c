@@ -30,6 +30,8 @@ struct Saver {
   char *directory;
   int folder, lock; // descriptors of the directory and of its lock; -1 on all but the first rank
   const char *model;
+  uint32_t nfacts;
+  const SourceFacts *facts;
   int64_t keep;      // how many of the newest checkpoints are kept; 0: all
   int64_t best_step; // step of the checkpoint to which D/best links; -1: there is no D/best
   // the fields from here on are about the checkpoint that is being written
@@ -207,6 +209,7 @@ static json_t *manifest_json(const Saver *s, const TrainPosition *n) {
   json_t *out = json_pack("{s:s, s:s, s:s}", "schema", CHECKPOINT_SCHEMA, "version", MESHC_VERSION,
                           "model", s->model);
   position_put(out, n);
+  facts_put(out, s->nfacts, s->facts);
   json_object_set_new(out, "mesh", mesh);
   json_object_set_new(out, "tensors", tensors_json(s));
   return out;
@@ -381,6 +384,8 @@ Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
   s->directory = mem_text(opt->directory);
   s->exec = e;
   s->model = opt->model;
+  s->nfacts = opt->nfacts;
+  s->facts = opt->facts;
   s->keep = opt->keep;
   s->folder = s->lock = s->best_step = -1;
   if (!open_folder(s, d)) {

@@ -1,0 +1,350 @@
+// Decodes rows of CSV: finds the columns that a source asks for, and turns their fields into
+// numbers, as the options of the source say.
+#include "runtime/data/csv_source_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- fields -------------------------------------------------------------------------------------
+
+static bool means_missing(const char *text, size_t n) {
+  static const char *const words[] = {"NA",   "N/A",  "n/a",  "na", "NaN", "nan",
+                                      "NULL", "null", "None", "?",  "-",   "#N/A"};
+  if (n == 0) return true;
+  for (size_t i = 0; i < countof(words); i++)
+    if (strlen(words[i]) == n && memcmp(text, words[i], n) == 0) return true;
+  return false;
+}
+
+static double date_value(const DataSource *s, double seconds) {
+  return (seconds - s->since) / (s->seconds ? 1 : 86400);
+}
+
+// Converts the text of a field that is not missing. Returns false if it is no such value.
+static bool text_value(CsvDecoder *c, const CsvFile *f, const char *text, size_t n, double *out) {
+  const DataSource *s = c->input->source;
+  double seconds;
+  if (s->classes) {
+    int64_t number = classes_find(&c->classes, text, n, c->learning);
+    *out = (double)number;
+    return number >= 0;
+  }
+  if (s->date && date_parse(text, n, s->date, &seconds)) {
+    *out = date_value(s, seconds);
+    return true;
+  }
+  return csv_number(text, n, f->format.decimal, out);
+}
+
+// Writes the value of a missing field in place `place`. Returns false if the source has no rule.
+static bool missing_value(CsvDecoder *c, int32_t place, double *out) {
+  const DataSource *s = c->input->source;
+  c->missing[c->nmissing++] = place;
+  *out = s->missing == MISSING_VALUE ? s->fill : 0;
+  if (s->missing == MISSING_MEAN) *out = c->mean ? c->mean[place] : (double)NAN;
+  c->dropped |= s->missing == MISSING_DROP;
+  return s->missing != MISSING_REFUSED;
+}
+
+static const char *expected_text(const CsvDecoder *c) {
+  const DataSource *s = c->input->source;
+  return s->classes ? "is none of the classes"
+         : s->date  ? "is no date and no number"
+                    : "is not a number";
+}
+
+static void refuse(CsvDecoder *c, const CsvFile *f, const CsvField *field, int64_t column,
+                   CsvRow *out) {
+  char shown[41] = {0};
+  double x;
+  memcpy(shown, field->text, field->n < 40 ? field->n : 40);
+  c->fault = DIAG_DATA_VALUE;
+  c->hint = "columns count from 0";
+  if (field->n == 0) {
+    why_not(out->why, "column %lld: the value is missing", (long long)column);
+    c->hint =
+        "columns count from 0; missing = mean, zero, drop or a number says what stands for it";
+    return;
+  }
+  why_not(out->why, "column %lld: '%s' %s", (long long)column, shown, expected_text(c));
+  if (c->learning && c->classes.n == MOST_CLASSES)
+    c->hint = "classes = auto takes up to 65536 different texts";
+  else if (c->input->source->classes)
+    c->hint = c->input->source->classes == CLASSES_AUTO
+                  ? "the classes are those of the first run; they are saved with the parameters"
+                  : "add it to the classes of the source";
+  else if (f->format.decimal == '.' && csv_number(field->text, field->n, ',', &x))
+    c->hint = "decimal = \",\" reads numbers with a decimal comma";
+  else if (means_missing(field->text, field->n))
+    c->hint =
+        "columns count from 0; missing = mean, zero, drop or a number says what stands for it";
+}
+
+// Reads the field at p, which is not a plain number. Returns what is behind it, or NULL.
+static const char *decode_field(CsvDecoder *c, const CsvFile *f, int64_t column, const char *p,
+                                const char *end, CsvRow *out) {
+  const DataSource *s = c->input->source;
+  int32_t place = f->slot[column];
+  CsvField field;
+  const char *stop = csv_field(p, end, &f->format, &c->spare, &field, &out->stopped, out->why);
+  if (!stop) return NULL;
+  double *x = &c->value[place];
+  bool empty = field.n == 0 || (s->missing && means_missing(field.text, field.n)), good;
+  if (empty && s->classes == CLASSES_LISTED && field.n)
+    empty = classes_find(&c->classes, field.text, field.n, false) < 0;
+  good = empty ? missing_value(c, place, x)
+               : s->missing == MISSING_MASK || text_value(c, f, field.text, field.n, x);
+  if (!empty && s->missing == MISSING_MASK) *x = 1;
+  if (good) return stop;
+  refuse(c, f, &field, column, out);
+  out->stopped = stop;
+  return NULL;
+}
+
+// -- rows ---------------------------------------------------------------------------------------
+
+// Counts the columns of a row whose number of columns is wrong, for the message.
+static void refuse_width(const CsvFile *f, const char *p, const char *end, CsvRow *out) {
+  int64_t n = 1;
+  for (; (p = csv_pass(p, end, &f->format, &out->stopped, out->why)) && *p != '\n'; p++) n++;
+  if (!p) return;
+  out->stopped = p;
+  why_not(out->why, "%lld column%s, but the first line has %lld", (long long)n, plural(n),
+          (long long)f->width);
+}
+
+void csv_decode(CsvDecoder *c, const CsvFile *f, const char *p, const char *end, CsvRow *out) {
+  const DataSource *s = c->input->source;
+  bool plain = !s->classes && !s->date && s->missing != MISSING_MASK;
+  const char separator = f->format.separator, decimal = f->format.decimal, *start = p;
+  const int32_t *slot = f->slot;
+  c->nmissing = 0;
+  c->dropped = false;
+  c->fault = DIAG_FILE_MALFORMED;
+  c->hint = NULL;
+  int64_t i = 0;
+  for (; i < f->width; i++, p++) {
+    const char *q = NULL;
+    if (slot[i] < 0) {
+      p = csv_pass(p, end, &f->format, &out->stopped, out->why);
+    } else {
+      while (*p == ' ') p++;
+      if (plain && p[1] == separator && (unsigned char)(*p - '0') < 10)
+        c->value[slot[i]] = *p - '0', q = p + 1; // most fields of images are one digit
+      else if (plain)
+        q = csv_number_at(p, decimal, &c->value[slot[i]]);
+      if (q && *q == '\r') q++;
+      p = q && (*q == separator || *q == '\n') ? q : decode_field(c, f, i, p, end, out);
+    }
+    if (!p) return;
+    if (*p == '\n') break;
+  }
+  if (i + 1 == f->width)
+    out->next = p + 1;
+  else
+    refuse_width(f, start, end, out);
+}
+
+// -- columns ------------------------------------------------------------------------------------
+
+// Calls for each name of a list, whose names end in line ends.
+static const char *next_name(const char **list, size_t *n) {
+  const char *name = *list, *end = name ? strchr(name, '\n') : NULL;
+  if (!end) return NULL;
+  *n = (size_t)(end - name);
+  *list = end + 1;
+  return name;
+}
+
+static bool is_named(const DataSource *s) { return s->first == -1; }
+
+// Returns whether the source reads column i of the file by its number.
+static bool reads_column(const CsvFile *f, int64_t i) { return i < f->width && f->slot[i] >= 0; }
+
+// Returns true if the text of the first row cannot be a value of the source: then it is a header.
+static bool is_no_value(CsvDecoder *c, const CsvFile *f, const char *text) {
+  double x;
+  if (means_missing(text, strlen(text)) || c->input->source->classes == CLASSES_AUTO) return false;
+  return c->input->source->missing != MISSING_MASK && !text_value(c, f, text, strlen(text), &x);
+}
+
+// Returns true if one of the rows below the first has a number in column i.
+static bool number_below(const CsvHead *h, uint32_t i, char decimal) {
+  double x;
+  for (uint32_t k = 1; k < h->n; k++) {
+    const char *text = i < h->row[k].n ? h->row[k].field[i] : "";
+    if (csv_number(text, strlen(text), decimal, &x)) return true;
+  }
+  return false;
+}
+
+// Returns whether the first row is a header. Columns are named in one. Else it is one if a field is
+// no value although a value is expected there: the source reads the column, or one of the next rows
+// has a number in it.
+static bool has_header(CsvDecoder *c, const CsvFile *f, const CsvHead *h) {
+  const DataSource *s = c->input->source;
+  double x;
+  if (s->header >= 0) return s->header;
+  if (is_named(s)) return true;
+  for (uint32_t i = 0; i < h->row[0].n; i++) {
+    const char *text = h->row[0].field[i];
+    char decimal = f->format.decimal;
+    if (csv_number(text, strlen(text), decimal, &x)) continue;
+    if (reads_column(f, i) && is_no_value(c, f, text)) return true;
+    if (*text && number_below(h, i, decimal)) return true;
+  }
+  return false;
+}
+
+static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord *r, bool header,
+                          const char *name, size_t n, Diag *d) {
+  char text[81] = {0};
+  memcpy(text, name, n < 80 ? n : 80);
+  diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "%s has no column \"%s\"%s", f->path, text,
+             header ? "" : ": it is read without a header");
+  if (!header) return false;
+  diag_nearest(d, text, r->field, r->n);
+  if (r->n == 1)
+    diag_hint(d, "its first line has one column; separator = \";\" or another one divides it");
+  return false;
+}
+
+// Gives a place to each column of the header that the source names. Returns false after an error.
+static bool named_columns(CsvDecoder *c, CsvFile *f, const CsvRecord *r, bool header, Diag *d) {
+  const DataSource *s = c->input->source;
+  const char *list = s->columns, *name = s->key;
+  size_t n = s->columns ? 0 : strlen(s->key);
+  int32_t place = 0;
+  for (bool more = !s->columns || (name = next_name(&list, &n)); more;
+       more = s->columns && (name = next_name(&list, &n))) {
+    uint32_t i = 0;
+    while (i < r->n && (!header || strlen(r->field[i]) != n || memcmp(r->field[i], name, n) != 0))
+      i++;
+    if (i == r->n) return say_no_column(c, f, r, header, name, n, d);
+    if (f->slot[i] >= 0) {
+      diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "the column \"%s\" of %s is named twice",
+                 r->field[i], f->path);
+      return false;
+    }
+    f->slot[i] = place++;
+  }
+  return true;
+}
+
+static bool numbered_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
+  const DataSource *s = c->input->source;
+  if (s->last <= s->first || s->last > f->width) {
+    diag_error(d, DIAG_DATA_SHAPE, c->input->pos,
+               "columns %lld..%lld are asked for, but %s has %lld", (long long)s->first,
+               (long long)s->last, f->path, (long long)f->width);
+    if (f->width == 1)
+      diag_hint(d, "separator = \";\" or another character divides a line into columns");
+    return false;
+  }
+  for (int64_t i = s->first; i < s->last; i++) f->slot[i] = (int32_t)(i - s->first);
+  return true;
+}
+
+// Gives a place to each column whose number the source lists. Returns false after an error.
+static bool listed_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
+  const char *list = c->input->source->columns;
+  size_t n;
+  int32_t place = 0;
+  for (const char *name; (name = next_name(&list, &n));) {
+    long long i = strtoll(name, NULL, 10);
+    if (i < f->width && f->slot[i] < 0) {
+      f->slot[i] = place++;
+      continue;
+    }
+    if (i < f->width)
+      diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "column %lld is named twice", i);
+    else
+      diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "column %lld is asked for, but %s has %lld", i,
+                 f->path, (long long)f->width);
+    return false;
+  }
+  return true;
+}
+
+static int64_t count_columns(const DataSource *s) {
+  int64_t n = 0;
+  for (const char *p = s->columns; p && (p = strchr(p, '\n')); p++) n++;
+  return s->columns ? n : is_named(s) ? 1 : s->last - s->first;
+}
+
+static void decoder_begin(CsvDecoder *c) {
+  const DataSource *s = c->input->source;
+  size_t n;
+  c->columns = count_columns(s);
+  size_t room = (size_t)(c->columns > 0 ? c->columns : 1);
+  c->value = mem_zeroed(room, sizeof *c->value);
+  c->missing = mem_zeroed(room, sizeof *c->missing);
+  c->missed = mem_zeroed(room, sizeof *c->missed);
+  const char *list = s->class_list;
+  for (const char *name; s->classes == CLASSES_LISTED && (name = next_name(&list, &n));)
+    (void)classes_find(&c->classes, name, n, true);
+  const SourceFacts *facts = c->input->facts;
+  if (!facts || c->learning) return;
+  c->mean = facts->mean;
+  for (uint32_t i = 0; s->classes == CLASSES_AUTO && i < facts->nclasses; i++)
+    (void)classes_find(&c->classes, facts->class_name[i], strlen(facts->class_name[i]), true);
+}
+
+// Checks that the facts are those of a source like this one.
+static bool facts_fit(const CsvDecoder *c, const CsvFile *f, Diag *d) {
+  const SourceFacts *facts = c->input->facts;
+  if (c->input->source->missing != MISSING_MEAN || !facts || facts->nmeans == c->columns)
+    return true;
+  diag_error(d, DIAG_DATA_SHAPE, c->input->pos,
+             "%s has %lld column%s for the input %s, and the saved means are those of %u", f->path,
+             (long long)c->columns, plural(c->columns), c->input->name, facts->nmeans);
+  return false;
+}
+
+// Decides whether the first row is a header, and gives a place to each column that the source
+// reads. Returns false after an error.
+static bool place_columns(CsvDecoder *c, CsvFile *f, const CsvHead *h, Diag *d) {
+  const DataSource *s = c->input->source;
+  f->width = h->row[0].n;
+  f->slot = mem_alloc((size_t)f->width * sizeof *f->slot);
+  for (int64_t i = 0; i < f->width; i++) f->slot[i] = -1;
+  bool named = is_named(s);
+  if (!named && !(s->columns ? listed_columns(c, f, d) : numbered_columns(c, f, d))) return false;
+  bool header = has_header(c, f, h);
+  f->begin = header ? h->row[0].next : h->row[0].offset;
+  return !named || named_columns(c, f, &h->row[0], header, d);
+}
+
+bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
+  const DataSource *s = c->input->source;
+  CsvFormat asked = {s->separator ? s->separator[0] : 0, s->decimal ? s->decimal[0] : '.'};
+  Arena *a = arena_new();
+  CsvHead h;
+  int64_t offset = -1;
+  char why[WHY];
+  if (!c->value) decoder_begin(c);
+  bool good = csv_head(a, &f->text, asked, &h, &offset, why);
+  f->format = h.format;
+  if (!good && offset < 0) {
+    (void)file_malformed(f->path, why, d, c->input->pos);
+  } else if (!good) {
+    diag_error(d, DIAG_FILE_MALFORMED, c->input->pos, "%s:%lld: %s", f->path,
+               (long long)csv_line(f->path, offset), why);
+  } else if (h.n == 0) {
+    good = file_malformed(f->path, "has no rows", d, c->input->pos);
+  } else {
+    good = place_columns(c, f, &h, d) && facts_fit(c, f, d);
+  }
+  arena_free(a);
+  return good;
+}
+
+void csv_decoder_free(CsvDecoder *c) {
+  classes_free(&c->classes);
+  free(c->spare.at);
+  free(c->value);
+  free(c->missing);
+  free(c->missed);
+  *c = (CsvDecoder){0};
+}
