@@ -60,6 +60,7 @@ typedef struct ModelOptions {
   // build the model of the whole batch
   const char *micro_dim;
   int64_t micro;
+  bool replicas; // the parts of the batch are those of replicas, not micro-batches
   // replace the size of dim `rows_dim` by `rows`: the last, incomplete batch of an evaluation has
   // fewer rows; NULL: keep the size
   const char *rows_dim;
@@ -169,6 +170,12 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
 // Name of an output that must be finite for the step to commit. If the graph has no output of that
 // name, the loss must be finite.
 extern const char select_watched[];
+// replicas.c: returns the graph that joins the replicas of the training step `train`, in arena a;
+// NULL if its train block has no `sync`. It shares the tensors of the step. Its step number is a
+// SyncWay (runtime/runtime.h).
+Graph *select_sync(Arena *a, const Graph *train);
+// Returns whether `name` is the slot with the parameters of replicas.
+bool replica_slot(const char *name);
 // Returns the name of the state `which` of the schedule `plateau` of a train block, in arena a. The
 // training loop writes two of them after an evaluation: plateau_value gets the value of the watched
 // metric, plateau_fresh gets 1.

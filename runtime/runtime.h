@@ -456,6 +456,13 @@ typedef struct TrainReport {
   int code;          // TRAIN_ENDS: the exit code that train_run returns
 } TrainReport;
 
+// What a run of TrainJob.sync does with the parameters that replicas have of their own.
+typedef enum SyncWay {
+  SYNC_SPREAD,  // all replicas get the parameters of the model
+  SYNC_AVERAGE, // the parameters of the model and all replicas get the mean of the replicas
+  SYNC_SHOW     // the parameters of the model get the mean; the replicas keep their own
+} SyncWay;
+
 // Two f32 states of `train` that hear of evaluations, for a learning rate that depends on them.
 typedef struct Hearer {
   const char *metric; // name of a metric
@@ -489,6 +496,11 @@ typedef struct TrainJob {
   const char *stop;   // name of the metric by which training may stop early, or NULL
   int64_t patience;   // training stops after this many evaluations without a better value of `stop`
   bool stop_minimise; // a smaller value of `stop` is better
+  // Joins the replicas of `train`, whose tensors it shares; its step number is a SyncWay. NULL:
+  // there are no replicas. They are averaged after every `sync_every` steps, and shown to
+  // evaluations and checkpoints.
+  Exec *sync;
+  int64_t sync_every;
   uint32_t nhearers;
   const Hearer *hearer;
   // A device may run up to exec_ahead steps before the first of them is reported. Then `report`

@@ -70,6 +70,15 @@ for mesh in rows=1 rows=2,cols=2; do
   rm -rf "$tmp/plateau"
   [ $mesh = rows=1 ] || plateau ranks $layout --np 2
 done
+# Replicas: step 20 is between two meetings.
+sync='--mesh rows=5 --layout b=rows --set train.sync=every(3,replicas=5)'
+plateau sync_whole $sync
+plateau sync_part $sync --checkpoint-dir "$tmp/plateau" --set train.steps=20
+plateau sync_rest $sync --checkpoint-dir "$tmp/plateau" --resume
+plateau sync_ranks $sync --np 5
+for name in rest ranks; do
+  if cmp -s "$tmp/plateau_sync_whole.npz" "$tmp/plateau_sync_$name.npz"; then pass; else fail "replicas differ: $name"; fi
+done
 if cmp -s "$tmp/plateau_whole.npz" "$tmp/plateau_ranks.npz"; then pass; else fail "plateau differs between processes"; fi
 "$meshc" run "$tmp/plateau.mesh" --params "$tmp/plateau_whole.npz" --fetch w >/dev/null 2>"$tmp/err" || fail "plateau: $(cat "$tmp/err")"
 "$meshc" inspect "$tmp/plateau_whole.npz" >"$tmp/out" 2>&1

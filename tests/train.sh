@@ -36,6 +36,17 @@ for seed in 0 1 2; do
   fi
 done
 
+# Replicas that meet every 8 steps learn as well, the same under every layout; each run compares the bytes that it sends
+# with the predicted ones.
+for how in "--layout none" "--mesh rows=2,cols=2 --layout b=rows,h1=cols" "--mesh rows=2 --layout b=rows,optimizer/all=rows --np 2"; do
+  if "$meshc" train examples/iris.mesh --set "train.sync=every(8,replicas=2)" $how >"$tmp/out" 2>"$tmp/err"; then
+    n=$(correct "$tmp/out")
+    if [ "${n:-0}" -ge 29 ]; then pass; else fail "iris with replicas, $how: ${n:-no} of 30"; fi
+  else
+    fail "iris with replicas, $how: exit $?: $(head -n 5 "$tmp/err")"
+  fi
+done
+
 # A dim that does not divide its axis trains to the same loss.
 iris() {
   name=$1
@@ -98,6 +109,7 @@ if [ -r "$data/mnist-10k-images-idx3-ubyte.gz" ]; then
   epoch=$((8000 / ${steps:-100}))
   mnist none --layout none
   mnist b --mesh rows=2,cols=2 --layout b=rows
+  mnist replicas --mesh rows=4 --layout b=rows --set "train.sync=every(16,replicas=4)"
   mnist h --mesh rows=2,cols=2 --layout h=cols
   mnist bh --mesh rows=2,cols=2 --layout b=rows,h=cols
   for name in b h bh; do

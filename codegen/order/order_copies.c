@@ -162,6 +162,7 @@ NodeId update_value(Chooser *c, NodeId n, DeclId d, bool *taken) {
   NodeId root = memory_root(g, n);
   if (!dims_equal(&list, &c->at.at[n]))
     return copy_in_order(c, n, list, "order: as the tensor that it updates");
+  if (n == g->decl.at[d - 1].node) return n; // the tensor stays as it is
   if (op_row(graph_node(g, root)->op)->cls == SOURCE || taken[root])
     return copy_in_order(c, n, list, "order: a new value of its own");
   taken[root] = true;

@@ -30,10 +30,8 @@ static const char *place_text(const Session *s, Pos pos) {
              : arena_printf(s->arena, "%s:%u", file, pos.line);
 }
 
-static void print_collectives(const Session *s, const CollFacts *facts) {
+static void print_calls(const Session *s, const CollFacts *facts) {
   const Mesh *m = &s->model->mesh;
-  printf("collectives %u a processor and step, %s sent\n", facts->n,
-         bytes_text(s->arena, facts->wire_bytes));
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
     printf("  %-14s over %-9s %10s  %-8s %s", coll_text(f->kind), axes_text(s->arena, m, f->axes),
@@ -43,6 +41,16 @@ static void print_collectives(const Session *s, const CollFacts *facts) {
     if (f->pos.line) printf("  (%s)", place_text(s, f->pos));
     printf("%s%s\n", f->why ? ": " : "", f->why ? f->why : "");
   }
+}
+
+static void print_collectives(const Session *s, const CheckFacts *c) {
+  const CollFacts *facts = c->made.facts;
+  printf("collectives %u a processor and step, %s sent\n", facts->n,
+         bytes_text(s->arena, facts->wire_bytes));
+  print_calls(s, facts);
+  if (!c->sync.every) return;
+  printf("sync       %s\n", sync_text(s, &c->sync));
+  print_calls(s, c->sync.made.facts);
 }
 
 // -- which bits are equal -------------------------------------------------------------------------
@@ -113,10 +121,11 @@ static void print_bits(const Session *s, const BitsFacts *b) {
   print_exact(s, b);
 }
 
-static void print_text(const Session *s, const char *purpose, const Compilation *c) {
+static void print_text(const Session *s, const CheckFacts *check) {
+  const Compilation *c = &check->made;
   const Program *p = c->compiled->program;
   const PartitionFacts *f = &c->partition;
-  printf("model      %s, for %s\n", s->opt->argument.at[0], purpose);
+  printf("model      %s, for %s\n", s->opt->argument.at[0], check->purpose);
   print_dims(s->model->graph);
   printf("mesh       %s\n", mesh_text(s->arena, &s->model->mesh));
   print_layout(s);
@@ -140,7 +149,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   printf("program    %lld kernel%s, %lld product%s\n", (long long)kernels, plural(kernels),
          (long long)products, plural(products));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
-  print_collectives(s, c->facts);
+  print_collectives(s, check);
 }
 
 int cmd_check(Session *s) {
@@ -149,7 +158,7 @@ int cmd_check(Session *s) {
   if (!session_load(s) || !check_compile(s, &c)) return 0;
   if (option_given(s->opt, OPTION_JSON)) return json_finish(check_json(s, &c));
   if (!bits_find(s, &c.of, &c.made, &bits)) return 0;
-  print_text(s, c.purpose, &c.made);
+  print_text(s, &c);
   print_bits(s, &bits);
   if (c.params.path) params_table_print(s, &c.params);
   return 0;

@@ -1,6 +1,7 @@
 // The command explain: prints every collective with its cause and the change that would remove it,
 // or the sharding of one value and the reasons for it; as text, JSON, dot or HTML. With a code such
 // as E0505 it prints the meaning of that message.
+#include "frontend/driver/check.h"
 #include "frontend/report/compare.h"
 #include "frontend/report/explain.h"
 #include "frontend/report/step_facts.h"
@@ -165,6 +166,7 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
     fputs(value < 0 ? ledger_text(a, e->ledger, all)
                     : explained_text(a, e->ledger, e->values, value),
           f);
+  if (form == FORM_TEXT && value < 0 && e->sync) fprintf(f, "sync: %s\n", e->sync);
   return !ferror(f);
 }
 
@@ -254,8 +256,10 @@ int cmd_explain(Session *s) {
                       : name                                 ? WHAT_IF_PINS
                       : option_given(s->opt, OPTION_VERBOSE) ? WHAT_IF_ALL
                                                              : WHAT_IF_BEST;
+  SyncFacts sync;
   Explain *e = explain_new(s, &c, &of, depth);
-  if (!e || !find_value(e, name, &value)) return 0;
+  if (!e || !find_value(e, name, &value) || !sync_compile(s, &of, &sync)) return 0;
+  if (sync.every) e->sync = sync_text(s, &sync);
   if (against ? !explain_against(s, e) : !name && !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))

@@ -19,6 +19,7 @@ typedef struct Run {
 static Graph *select_graph(Run *r) {
   Session *s = r->s;
   if (!r->steps) return select_run(s->arena, s->model, &r->fetch);
+  if (!training_without_sync(s, "run --steps")) return NULL;
   if (s->model->graph->spec.ntrain) return select_train(s->arena, s->model, &r->fetch);
   diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_STEPS)->pos,
              "--steps trains, and the model has no train block");

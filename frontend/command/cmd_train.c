@@ -135,7 +135,8 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
           verify_run(s, train_with, DATA_TRAIN, job.before + job.start, &verified);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
-          (!job.last || exec_check(job.last, s->diag));
+          (!job.last || exec_check(job.last, s->diag)) &&
+          (!job.sync || exec_check(job.sync, s->diag));
   saver_free(job.saver);
   // After a signal the parameters are saved only if no checkpoint has them. The parameters are
   // saved also if the log could not be written.

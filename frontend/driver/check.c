@@ -14,13 +14,31 @@ static bool check_evaluation(Session *s) {
   return select_eval(s->arena, s->model, &n, &metric) != NULL;
 }
 
+bool sync_compile(Session *s, const Selected *of, SyncFacts *out) {
+  *out = (SyncFacts){0};
+  const Graph *g = strcmp(of->purpose, "train") == 0 ? select_sync(s->arena, of->graph) : NULL;
+  if (!g) return true;
+  out->every = g->spec.train[0].sync;
+  out->replicas = g->spec.train[0].replicas;
+  return session_compile(s, g, "sync", NULL, "program", &out->made);
+}
+
+const char *sync_text(const Session *s, const SyncFacts *f) {
+  int64_t bytes = f->made.facts->wire_bytes;
+  return arena_printf(s->arena,
+                      "%lld replicas, joined every %lld step%s: %s sent, which is %s a step, in %s",
+                      (long long)f->replicas, (long long)f->every, plural(f->every),
+                      bytes_text(s->arena, bytes), bytes_text(s->arena, ceil_div(bytes, f->every)),
+                      seconds_text(s->arena, session_simulate(s, &f->made)->seconds));
+}
+
 bool check_compile(Session *s, CheckFacts *out) {
   if (!session_select(s, &out->of)) return false;
   const Selected *of = &out->of;
   out->purpose = of->purpose;
   if (strcmp(of->purpose, "train") == 0 && !check_evaluation(s)) return false;
   return session_compile(s, of->graph, of->purpose, of->over, "program", &out->made) &&
-         params_table(s, &out->params);
+         sync_compile(s, of, &out->sync) && params_table(s, &out->params);
 }
 
 static json_t *dims_json(const Graph *g) {
@@ -28,6 +46,20 @@ static json_t *dims_json(const Graph *g) {
   for (DimId d = 1; d <= dim_count(g->dims); d++)
     if (dim_get(g->dims, d)->whole == d && !dim_get(g->dims, d)->local)
       json_object_set_new(out, dim_get(g->dims, d)->name, json_integer(dim_get(g->dims, d)->size));
+  return out;
+}
+
+static json_t *sync_json(Session *s, const SyncFacts *sync) {
+  const CollFacts *f = sync->made.facts;
+  json_t *out = json_object();
+  json_object_set_new(out, "every", json_integer(sync->every));
+  json_object_set_new(out, "replicas", json_integer(sync->replicas));
+  json_object_set_new(out, "collectives", collectives_json(s, f));
+  json_object_set_new(out, "wire_bytes", json_integer(f->wire_bytes));
+  json_object_set_new(out, "wire_bytes_a_step",
+                      json_real((double)f->wire_bytes / (double)sync->every));
+  json_object_set_new(out, "predicted_seconds",
+                      json_real(session_simulate(s, &sync->made)->seconds));
   return out;
 }
 
@@ -47,6 +79,7 @@ json_t *check_json(Session *s, const CheckFacts *check) {
   json_object_set_new(out, "parameters", json_integer(parameter_count(s->model->graph)));
   json_object_set_new(out, "collectives", collectives_json(s, c->facts));
   json_object_set_new(out, "wire_bytes", json_integer(c->facts->wire_bytes));
+  if (check->sync.every) json_object_set_new(out, "sync", sync_json(s, &check->sync));
   json_object_set_new(out, "flops", json_integer(f->flops));
   json_object_set_new(out, "flops_again", json_integer(f->flops_rematerialised));
   json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));

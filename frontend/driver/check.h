@@ -7,10 +7,23 @@
 #include "frontend/driver/bits.h"
 #include "frontend/driver/params_internal.h"
 
+// With the key `sync`, the program that joins the replicas. It runs once in `every` steps. Without
+// the key `every` is 0.
+typedef struct SyncFacts {
+  Compilation made; // results of the passes up to the program
+  int64_t every, replicas;
+} SyncFacts;
+// Compiles the program that joins the replicas of the step `of`, if it is a training step with
+// replicas. Returns false after an error in s->diag.
+MUST_USE bool sync_compile(Session *s, const Selected *of, SyncFacts *out);
+// Returns a line that says how often the replicas meet and what they send, in the session's arena.
+const char *sync_text(const Session *s, const SyncFacts *f);
+
 typedef struct CheckFacts {
   const char *purpose; // purpose of the program: "train", "eval" or "run"
   Selected of;         // the graph that is compiled
   Compilation made;    // results of the passes up to the program; no machine code
+  SyncFacts sync;
   // The file of --params compared with the model; without --params, params.path is NULL.
   ParamTable params;
 } CheckFacts;

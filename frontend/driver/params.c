@@ -96,8 +96,10 @@ static bool refuse_unknown(Params *p) {
 
 // -- names in a file that is saved --------------------------------------------------------------
 
-static bool is_saved(TensorKind kind) {
-  return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
+// The parameters of replicas are not saved: the file has their mean.
+static bool is_saved(const ProgTensor *t) {
+  return t->kind == TENSOR_PARAM || t->kind == TENSOR_STATE ||
+         (t->kind == TENSOR_SLOT && !replica_slot(t->name));
 }
 
 static const char *saved_name(const Session *s, const ParamMap *map, const ProgTensor *t) {
@@ -111,7 +113,7 @@ static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   const char **name = arena_array(s->arena, const char *, p->ntensors + 1);
   for (uint32_t i = 0; use && map->n && i < p->ntensors; i++) {
-    if (!is_saved(p->tensor[i].kind)) continue;
+    if (!is_saved(&p->tensor[i])) continue;
     name[i] = saved_name(s, map, &p->tensor[i]);
     uint32_t k = 0;
     while (k < i && (!name[k] || strcmp(name[k], name[i]) != 0)) k++;
@@ -269,7 +271,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
   for (uint32_t i = 0; i < p->ntensors && good; i++) {
     const ProgTensor *t = &p->tensor[i];
     Result value;
-    if (!is_saved(t->kind)) continue;
+    if (!is_saved(t)) continue;
     good = result_read(s, e, p, t->kind, t->name, &value);
     if (good) named[n++] = (NamedArray){.name = saved_name(s, &names, t), .array = value.array};
   }

@@ -6,9 +6,11 @@
 
 void program_run_free(ProgramRun *p) {
   last_batch_free(&p->last); // first, because its program uses tensors of p->exec
+  exec_free(p->sync.exec);   // as well
   exec_free(p->exec);
   feed_close(p->feed);
   compilation_free(&p->made);
+  compilation_free(&p->sync.made);
 }
 
 bool program_open(Session *s, const char *purpose, const char *over, const Exec *share,
@@ -28,6 +30,33 @@ static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
   bool several = program_tensor(p->made.compiled->program, TENSOR_OUTPUT, select_watched) >= 0;
   p->exec = session_exec(s, &p->made, share, several ? select_watched : s->model->loss);
   return p->exec != NULL;
+}
+
+bool training_without_sync(const Session *s, const char *what) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  if (!spec->ntrain || !spec->train[0].sync) return true;
+  diag_error(s->diag, DIAG_UNSUPPORTED, spec->train[0].pos,
+             "%s does not average the replicas of sync", what);
+  return diag_hint(s->diag, "use train, or leave out the key sync");
+}
+
+// Opens the program that joins the replicas of a training, if it has replicas. Returns false after
+// an error.
+static bool open_sync(Session *s, ProgramRun *p, TrainJob *job) {
+  const Graph *g = select_sync(s->arena, p->graph);
+  if (!g) return true;
+  if (!session_compile(s, g, "sync", NULL, NULL, &p->sync.made)) return false;
+  job->sync = p->sync.exec = session_exec(s, &p->sync.made, p->exec, NULL);
+  job->sync_every = g->spec.train[0].sync;
+  return p->sync.exec != NULL;
+}
+
+// Loads the parameters of --params, and gives them to all replicas. Returns false after an error.
+static bool load_parameters(Session *s, const ProgramRun *p, TrainJob *job) {
+  if (!params_load(s, p->exec, p->made.compiled->program, true, &job->before)) return false;
+  if (!job->sync || exec_step(job->sync, SYNC_SPREAD, true) == STEP_OK) return true;
+  exec_fault(job->sync, s->diag);
+  return false;
 }
 
 // The graphs of an evaluation for whole batches and for the last, incomplete batch, each with its
@@ -207,8 +236,8 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
   *job = (TrainJob){
       .test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
-  if (!open_step(s, share, train) || !count_steps(s, train, &job->steps) ||
-      !stop_early(s, train, data[block].present, job) ||
+  if (!open_step(s, share, train) || !open_sync(s, train, job) ||
+      !count_steps(s, train, &job->steps) || !stop_early(s, train, data[block].present, job) ||
       !plateaus(s, train, data[block].present, job))
     return false;
   if (data[block].present && !evaluation_open(s, block, train->exec, test)) return false;
@@ -223,5 +252,5 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   job->skip = spec->on_nonfinite == NONFINITE_SKIP;
   log_names(s, train->graph, job);
   count_units(train, job);
-  return params_load(s, train->exec, train->made.compiled->program, true, &job->before);
+  return load_parameters(s, train, job);
 }

@@ -14,6 +14,12 @@ typedef struct ProgramRun {
   Feed *feed;
   uint32_t nmetrics;
   const Metric *metric;
+  // of a training: the program that joins its replicas (select_sync); sync.exec is NULL without
+  // them
+  struct {
+    Compilation made;
+    Exec *exec;
+  } sync;
   LastBatch last; // program for the last, incomplete batch of an evaluation
 } ProgramRun;
 // Frees all parts of p. The program whose tensors p shares must be freed later.
@@ -28,6 +34,10 @@ MUST_USE bool program_open(Session *s, const char *purpose, const char *over, co
 // evaluation uses (ExecOptions.share), or NULL. Returns false after an error. The caller calls
 // program_run_free after success and after an error.
 MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p);
+
+// Reports an error if the model trains replicas (`sync`): only the training loop averages them.
+// `what` is what takes steps without it. Returns false after the error.
+MUST_USE bool training_without_sync(const Session *s, const char *what);
 
 // Compiles and binds the training step and, if the model has data for it, the evaluation that
 // shares its tensors. Loads the parameters of --params. Fills *job except the callbacks, the log

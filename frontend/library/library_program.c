@@ -76,6 +76,7 @@ static const Graph *select_for(const CompiledModel *m, const Compiling *c) {
   const Session *s = &m->s;
   Fetch f = c->fetch;
   if (c->purpose == MESHC_TRAIN) {
+    if (!training_without_sync(s, "a step of the library")) return NULL;
     if (s->model->graph->spec.ntrain) return select_train(s->arena, s->model, f.n ? &f : NULL);
     diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
     return NULL;

@@ -499,14 +499,16 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   return NULL;
 }
 
-// Builds m->part if the model trains with `accumulate` > 1: the same model with the batch dim of
-// one micro-batch. Returns false after errors.
+// Builds m->part if the model trains with `accumulate` > 1 or with `sync`: the same model with the
+// batch dim of one micro-batch or replica. Returns false after errors.
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
   // rows_dim asks for the model of an evaluation, which has no micro-batches
-  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true;
-  part.micro = spec->train[0].accumulate;
+  if (!spec->ntrain || opt->rows_dim) return true;
+  part.replicas = spec->train[0].sync > 0;
+  part.micro = part.replicas ? spec->train[0].replicas : spec->train[0].accumulate;
+  if (part.micro <= 1) return true;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
   m->part = build_one(m->arena, m->names, m->diag, file, &part);
   return m->part != NULL;

@@ -169,19 +169,24 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
                     (long long)size);
 }
 
-// Returns the size of one micro-batch of a batch dim of the given size. Also declares a dim
-// "NAME.micro" whose size is the number of micro-batches. NAME.micro must get the lower DimId: then
-// [NAME.micro, NAME] is the default order of dims, and it keeps the rows of the batch in their
-// order.
-static int64_t split_size(Build *b, const Ast *define, int64_t size) {
+// Returns the size of one micro-batch or replica of a batch dim of the given size, and sets *full
+// to the full name of its dim. Also declares a dim whose size is the number of micro-batches or
+// replicas. That dim must get the lower DimId: then [NAME.micro, NAME] is the default order of
+// dims, and it keeps the rows of the batch in their order.
+//
+//   micro-batches    NAME.micro, NAME
+//   replicas         NAME, NAME.local: a layout rule for NAME splits the replicas
+static int64_t split_size(Build *b, const Ast *define, int64_t size, const char **full) {
   int64_t n = b->opt->micro;
+  const char *parts = b->opt->replicas ? *full : name_join(b, define->text, "micro");
   if (size % n != 0) {
     diag_error(b->d, DIAG_DIM_DIVISION, define->pos,
-               "'%s' of size %lld cannot be split into the %lld micro-batches of accumulate",
-               define->text, (long long)size, (long long)n);
+               "'%s' of size %lld cannot be split into the %lld %s", define->text, (long long)size,
+               (long long)n, b->opt->replicas ? "replicas of sync" : "micro-batches of accumulate");
     return size;
   }
-  dim_add(b->g->dims, name_join(b, define->text, "micro"), n, define->pos);
+  dim_add(b->g->dims, parts, n, define->pos);
+  if (b->opt->replicas) *full = name_join(b, define->text, "local");
   return size / n;
 }
 
@@ -210,7 +215,7 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   else if (b->opt->rows_dim && !b->frame->fn && !strcmp(define->text, b->opt->rows_dim))
     size = b->opt->rows;
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
-    size = split_size(b, define, size);
+    size = split_size(b, define, size, &full);
   DimId d = dim_find(b->g->dims, full);
   // a call with share = NAME uses the dim of the first call, if the sizes are equal
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);

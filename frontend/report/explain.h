@@ -62,6 +62,7 @@ typedef struct Explain {
   BudgetTrial budget;
   const Simulation *step; // the predicted times
   const WhatIfs *what_if;
+  const char *sync;          // what replicas send between steps (sync_text), or NULL
   const char *pattern;       // the name with stars that the user asked for, or NULL
   const Comparison *against; // the comparison with the step of --against, or NULL
 } Explain;

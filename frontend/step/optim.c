@@ -68,15 +68,16 @@ static UpdateRule *const rules[] = {
 // -- clipping -----------------------------------------------------------------------------------
 
 // Returns the norm of all gradients together, or 0 if there are none. Its type is f32, or f64 if
-// one of the gradients is f64.
-static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
+// one of the gradients is f64. With replicas each has a norm of its own.
+static NodeId norm_of(const Step *s, uint32_t n, const NodeId *gradients) {
+  Graph *g = s->g;
   NodeId sum = 0;
   Dtype type = TYPE_F32;
   for (uint32_t i = 0; i < n; i++)
     type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
   for (uint32_t i = 0; i < n; i++) {
     NodeId x = graph_cast(g, gradients[i], type);
-    Dims all = graph_node(g, x)->dims;
+    Dims all = optim_dims(s, x);
     NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
     sum = joined(g, OP_ADD, sum, one);
   }
@@ -107,10 +108,11 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   o->type = d.type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   g->origin.value = d.name;
   g->origin.pos = o->spec->pos;
-  o->w = graph_cast(g, step_value(o->step, o->param), o->type);
+  o->target = o->step->own && o->step->own[o->param - 1] ? o->step->own[o->param - 1] : o->param;
+  o->w = graph_cast(g, step_value(o->step, o->target), o->type);
   o->lr = optim_rate(o);
   o->grad = clipped(o, factor, graph_cast(g, gradient, o->type));
-  optim_put(o, o->param, rules[o->spec->kind](o));
+  optim_put(o, o->target, rules[o->spec->kind](o));
 }
 
 // Stores what the log shows for a train block: the learning rate of the block's optimizer, and the
@@ -121,7 +123,7 @@ static void report(Step *s, const Optim *any, NodeId norm) {
   o.spec = &o.train->optimizer;
   o.type = TYPE_F32;
   s->rate[o.block] = optim_rate(&o);
-  s->norm[o.block] = norm ? norm : optim_num(&o, 0);
+  s->norm[o.block] = norm ? replicas_joined(s, OP_MEAN, norm) : optim_num(&o, 0);
 }
 
 // Builds the count of skipped updates of a block with a scaled loss. At run time the count is
@@ -159,7 +161,7 @@ void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const D
     s->finite = joined(g, OP_ADD, s->finite, gradients_finite(g, n, own, true));
   }
   if (round == 0) plateau_build(s, block);
-  NodeId norm = train->clip_norm > 0 || s->ask.log ? norm_of(g, n, own) : 0;
+  NodeId norm = train->clip_norm > 0 || s->ask.log ? norm_of(s, n, own) : 0;
   NodeId factor = norm_factor(g, train, norm);
   report(s, &o, norm);
   for (uint32_t i = 0; i < n; i++) {

@@ -18,7 +18,7 @@ static NodeId largest(const Optim *o, NodeId x, double y) {
 }
 
 static NodeId rms(const Optim *o, NodeId x) {
-  Dims all = graph_node(o->g, x)->dims;
+  Dims all = optim_dims(o->step, x);
   return graph_unary(o->g, OP_SQRT, graph_reduce(o->g, OP_MEAN, mul(o, x, x), &all));
 }
 
@@ -53,9 +53,11 @@ static bool largest_dims(const Optim *o, int *row, int *col) {
 // Updates the slot `which`, a moving average, with the mean of `square` over one dim of the
 // parameter: that at index `gone`. Returns the updated slot.
 static NodeId marginal(const Optim *o, const char *which, int gone, NodeId square) {
-  Decl p = o->g->decl.at[o->param - 1];
-  Dims over = {.n = 1, .at = {p.dims[gone]}};
-  for (int i = gone; i + 1 < p.rank; i++) p.dims[i] = p.dims[i + 1];
+  Decl p = o->g->decl.at[o->target - 1];
+  Dims over = {.n = 1, .at = {o->g->decl.at[o->param - 1].dims[gone]}};
+  int at = 0;
+  while (p.dims[at] != over.at[0]) at++;
+  for (; at + 1 < p.rank; at++) p.dims[at] = p.dims[at + 1];
   DeclId slot = optim_slot(o, which, p.rank - 1, p.dims);
   return moved(o, slot, graph_reduce(o->g, OP_MEAN, square, &over));
 }
@@ -63,7 +65,7 @@ static NodeId marginal(const Optim *o, const char *which, int gone, NodeId squar
 static NodeId second_moment(const Optim *o, NodeId square) {
   int row, col;
   Decl p = o->g->decl.at[o->param - 1];
-  if (!largest_dims(o, &row, &col)) return moved(o, optim_slot(o, "v", p.rank, p.dims), square);
+  if (!largest_dims(o, &row, &col)) return moved(o, optim_own_slot(o, "v"), square);
   NodeId r = marginal(o, "r", col, square), c = marginal(o, "c", row, square);
   Dims over = {.n = 1, .at = {p.dims[row]}};
   return mul(o, quot(o, r, graph_reduce(o->g, OP_MEAN, r, &over)), c);

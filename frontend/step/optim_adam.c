@@ -120,7 +120,7 @@ NodeId update_lamb(const Optim *o) {
   NodeId mean = mul(o, m, graph_unary(o->g, OP_RECIPROCAL, optim_correction(o, o->spec->beta1)));
   NodeId r = quot(o, mean, spread(o, v));
   if (optim_decays(o)) r = add(o, r, mul(o, optim_num(o, o->spec->weight_decay), o->w));
-  Dims all = graph_node(o->g, o->w)->dims;
+  Dims all = optim_dims(o->step, o->w);
   NodeId of_w = optim_norm(o, o->w, &all), of_r = optim_norm(o, r, &all);
   NodeId both = graph_binary(o->g, OP_LT, zero, optim_two(o, OP_MINIMUM, of_w, of_r));
   NodeId ratio = graph_where(o->g, both, quot(o, of_w, of_r), optim_num(o, 1));

@@ -35,7 +35,7 @@ void optim_put(const Optim *o, DeclId target, NodeId value) {
 }
 
 DeclId optim_own_slot(const Optim *o, const char *which) {
-  const Decl *p = &o->g->decl.at[o->param - 1];
+  const Decl *p = &o->g->decl.at[o->target - 1];
   return optim_slot(o, which, p->rank, p->dims);
 }
 
@@ -70,6 +70,12 @@ NodeId optim_shrunk(const Optim *o) {
 NodeId optim_decayed(const Optim *o) {
   if (!optim_decays(o)) return o->grad;
   return add(o, o->grad, mul(o, o->w, optim_num(o, o->spec->weight_decay)));
+}
+
+Dims optim_dims(const Step *s, NodeId x) {
+  Dims all = graph_node(s->g, x)->dims;
+  if (s->replica && dims_has(&all, s->replica)) dims_remove(&all, s->replica);
+  return all;
 }
 
 NodeId optim_norm(const Optim *o, NodeId x, const Dims *over) {

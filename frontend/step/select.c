@@ -12,12 +12,18 @@
 // Returns the constant `training` for a TRAINING node, and the selected branch for a `where` with a
 // constant condition, so that the other branch needs no feed. Returns 0 for other nodes.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
+  Dims dims = graph_node(from, n)->dims;
   const Node *node = graph_node(from, n);
   if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
   if (node->op != OP_WHERE) return 0;
   const Node *c = graph_node(g, map[node->args[0]]);
   if (c->op != OP_CONST) return 0;
-  return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
+  NodeId taken = map[node->args[c->attr.num[0] != 0 ? 1 : 2]];
+  const Dims *have = &graph_node(g, taken)->dims;
+  for (int i = 0; i < have->n; i++)
+    if (!dims_has(&dims, have->at[i]) && !dims_add(g->dims, &dims, have->at[i]))
+      BUG("a value of too many dims");
+  return graph_broadcast(g, taken, &dims);
 }
 
 // Returns a table indexed by NodeId: true if one of the n roots needs the node.
@@ -52,13 +58,15 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
 static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = n->attr;
   DimId dims[MAX_RANK];
-  bool split = c->micro && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
+  DimId parts = c->micro ? c->micro : c->replica;
+  bool split = parts && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
   attr.key ^= c->round * 0x9e3779b97f4a7c15u;
   if (!split) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
   memcpy(dims, n->attr.dims, n->attr.ndims * sizeof *dims);
-  dims[attr.ndims++] = c->micro;
+  dims[attr.ndims++] = parts;
   attr.dims = dims;
-  return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
+  NodeId whole = graph_add(c->g, (Op)n->op, 0, NULL, &attr);
+  return c->micro ? select_at(c->g, whole, c->micro, c->part) : whole;
 }
 
 // Copies constant n, a number that depends on how many rows a batch has. In evaluations the copy is
@@ -67,6 +75,23 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
   return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
                  : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
+}
+
+// Copies node n of the model of one replica, with arguments that may have the dim of the replicas.
+// A carry has it always: whether the values of later steps have it is not known yet.
+static NodeId copy_replicas(const SelectCopy *c, const Node *n, NodeId *args, const Attr *attr) {
+  char why[200];
+  for (int k = 0; k < n->nargs && (n->op == OP_CARRY || n->op == OP_SCAN); k++) {
+    Dims all = graph_node(c->g, args[k])->dims;
+    if (dims_has(&all, c->replica)) continue;
+    if (dims_add(c->g->dims, &all, c->replica)) args[k] = graph_broadcast(c->g, args[k], &all);
+  }
+  NodeId made = graph_try(c->g, (Op)n->op, n->nargs, args, attr, 0, why);
+  if (made) return made;
+  diag_error(c->m->diag, DIAG_UNSUPPORTED, n->origin.pos,
+             "this value differs between the replicas of sync, which %s does not allow: %s",
+             op_row((Op)n->op)->text, why);
+  return graph_zeros(c->g, (Dtype)n->type, &n->dims);
 }
 
 static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
@@ -82,6 +107,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   c->g->origin = n->origin;
   if (n->op == OP_CONST && attr.tag) return row_number(c, n, counted);
   if (op_is_draw((Op)n->op)) return draw(c, n);
+  if (c->replica) return copy_replicas(c, n, args, &attr);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
 }
 
@@ -230,6 +256,7 @@ void wants_roots(const Wants *w, Nodes *roots) {
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient) {
   Origin *origin = &g->node.at[gradient].origin;
   if (!of || !origin->backward) return;
+  if (replica_slot(g->decl.at[of - 1].name)) of = g->decl.at[of - 1].of;
   origin->gradient_of = g->decl.at[of - 1].name;
   origin->value = intern_printf(m->names, "grad(%s)", origin->gradient_of);
 }
@@ -239,7 +266,12 @@ NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
   for (uint32_t i = 0; i < w->list.n; i++)
     if (w->list.at[i].gradient) vec_push(w->m->arena, by) = map[w->list.at[i].name->value];
   NodeId *out = arena_array(w->m->arena, NodeId, by.n + 1);
-  if (by.n) graph_gradients(g, map[w->loss], (int)by.n, by.at, out);
+  NodeId loss = by.n ? map[w->loss] : 0;
+  if (loss && graph_node(g, loss)->dims.n) { // one for each replica: the sum of them all
+    Dims all = graph_node(g, loss)->dims;
+    loss = graph_reduce(g, OP_SUM, loss, &all);
+  }
+  if (by.n) graph_gradients(g, loss, (int)by.n, by.at, out);
   for (uint32_t i = 0; i < by.n; i++)
     select_name_gradient(w->m, g, graph_node(g, by.at[i])->attr.decl, out[i]);
   return out;

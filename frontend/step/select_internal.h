@@ -20,6 +20,9 @@ typedef struct SelectCopy {
   // of the draw for the whole batch. All are 0 without micro-batches
   DimId over, micro;
   int64_t part;
+  // with `sync`, the dim of the replicas: values that depend on inputs and parameters get it, and a
+  // random draw over `over` too. 0 without `sync`
+  DimId replica;
   // indexed by DeclId - 1: the node of g that replaces the declaration; 0: the node of the
   // declaration itself. NULL: nothing is replaced
   const NodeId *instead;

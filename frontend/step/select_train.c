@@ -36,10 +36,10 @@ bool select_reserved(const char *output) {
 
 // -- micro-batches ------------------------------------------------------------------------------
 
-// Inserts the dim of micro-batches before the dim of rows of each input. s->over is the dim of the
-// rows of one micro-batch: row i of the whole batch is row i % size(over) of micro-batch
-// i / size(over).
-static bool split_inputs(Step *s) {
+// Inserts the dim `parts`, of micro-batches or replicas, before the dim of rows of each input.
+// s->over is the dim of the rows of one part: row i of the whole batch is row i % size(over) of
+// part i / size(over).
+static bool split_inputs(Step *s, DimId parts) {
   Graph *g = s->g;
   for (uint32_t i = 0; i < g->decl.n; i++) {
     Decl *d = &g->decl.at[i];
@@ -48,21 +48,30 @@ static bool split_inputs(Step *s) {
     if (d->kind != DECL_INPUT || at == d->rank) continue;
     if (d->rank == MAX_RANK)
       return diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
-                        "accumulate splits the input '%s', which has %d dims already", d->name,
-                        MAX_RANK);
+                        "%s splits the input '%s', which has %d dims already",
+                        s->replica ? "sync" : "accumulate", d->name, MAX_RANK);
     memmove(&d->dims[at + 1], &d->dims[at], sizeof *d->dims * (size_t)(d->rank - at));
-    d->dims[at] = s->micro;
+    d->dims[at] = parts;
     d->rank++;
   }
   return true;
 }
 
-// Prepares the micro-batches. Splits the inputs if the train block has `accumulate`. Returns false
-// after an error.
+// Prepares the micro-batches and replicas. Splits the inputs if the train block has `accumulate` or
+// `sync`. Returns false after an error.
 static bool parts_open(Step *s) {
   Graph *g = s->g;
   DataBlock *data = &g->spec.data[DATA_TRAIN];
   s->nparts = 1;
+  if (g->spec.train[0].sync) {
+    s->over = data->over;
+    const char *name = dim_get(g->dims, s->over)->name; // "b.local", and that of the replicas "b"
+    size_t n = strlen(name) - strlen(".local");
+    s->replica = data->micro = dim_find(g->dims, arena_text(s->m->arena, name, n));
+    if (!s->replica) BUG("no dim of replicas");
+    s->part = arena_array(s->m->arena, StepPart, 1);
+    return split_inputs(s, s->replica) && replicas_open(s);
+  }
   if (g->spec.train[0].accumulate > 1) {
     s->nparts = g->spec.train[0].accumulate;
     s->over = data->over;
@@ -71,7 +80,7 @@ static bool parts_open(Step *s) {
     if (!s->micro) BUG("no dim of micro-batches");
   }
   s->part = arena_array(s->m->arena, StepPart, s->nparts);
-  return s->nparts == 1 || split_inputs(s);
+  return s->nparts == 1 || split_inputs(s, s->micro);
 }
 
 // Makes micro-batch k read its rows of each input that has rows.
@@ -100,8 +109,13 @@ static void part_states(Step *s, int64_t k) {
 }
 
 static SelectCopy copy_of(const Step *s, int64_t k) {
-  return (SelectCopy){
-      .m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro, .part = k};
+  return (SelectCopy){.m = s->m,
+                      .g = s->g,
+                      .training = true,
+                      .over = s->over,
+                      .micro = s->micro,
+                      .part = k,
+                      .replica = s->replica};
 }
 
 // Builds the requested values of micro-batch k, unless they are built already.
@@ -112,6 +126,7 @@ static void part_build(Step *s, int64_t k) {
   p->instead = arena_array(s->m->arena, NodeId, s->m->graph->decl.n + 1);
   part_inputs(s, k);
   part_states(s, k);
+  replicas_enter(s, p->instead);
   if (k > 0) p->region = select_regions(s->m, s->g);
   c.region = p->region;
   c.instead = p->instead;
@@ -165,7 +180,8 @@ static void round_open(Round *r) {
     NodeId now = s->now.at[d - 1];
     if (now) r->now[d - 1] = graph_unary(s->g, OP_STOP, now);
     if (!train_trains(a, t, &s->g->decl.at[d - 1])) continue;
-    r->by[r->n] = now ? r->now[d - 1] : graph_decl_node(s->g, d);
+    DeclId own = s->own && s->own[d - 1] ? s->own[d - 1] : d;
+    r->by[r->n] = now ? r->now[d - 1] : graph_decl_node(s->g, own);
     r->param[r->n++] = d;
   }
 }
@@ -196,12 +212,15 @@ static NodeId round_part(Round *r, int64_t k) {
   c.instead = instead;
   c.region = first ? s->part[k].region : select_regions(s->m, s->g);
   NodeId loss = select_into(&c, 1, &root)[root];
-  graph_gradients(s->g, scaled_loss(s, loss), (int)r->n, r->by, gradient);
+  s->g->origin = graph_node(s->g, loss)->origin;
+  NodeId all = replicas_joined(s, OP_SUM, loss);
+  graph_gradients(s->g, scaled_loss(s, all), (int)r->n, r->by, gradient);
   for (uint32_t i = 0; i < r->n; i++) {
     s->g->origin = graph_node(s->g, gradient[i])->origin;
     r->sum[i] = part_sum(s, r->sum[i], gradient[i]);
   }
-  return loss;
+  s->g->origin = graph_node(s->g, loss)->origin;
+  return replicas_joined(s, OP_MEAN, loss);
 }
 
 // Builds one round of a block: the loss and gradients of all micro-batches, their means, and the
@@ -300,28 +319,33 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// Merges a value that has rows: node[k] is the value in micro-batch k, the result has the rows of
-// the whole batch. *order gets the order of dims that the model states, or that of node[0], with
-// the dim of the whole batch instead of s->over, the dim of the rows of a micro-batch.
+// Merges a value that has rows: node[k] is the value in micro-batch k, or node[0] that of all
+// replicas. The result has the rows of the whole batch. *order gets the order of dims that the
+// model states, or that of node[0], with the dim of the whole batch instead of s->over, the dim of
+// the rows of a micro-batch.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
   Dims dims = graph_node(g, node[0])->dims, all = dims;
   const char *name = arena_printf(s->m->arena, "%s.whole", dim_get(g->dims, s->over)->name);
   DimId whole = dim_find(g->dims, name);
-  if (!whole) whole = dim_add(g->dims, name, s->nparts * dim_get(g->dims, s->over)->size, (Pos){0});
-  if (!dims_add(g->dims, &all, s->micro)) {
+  DimId parts = s->replica ? s->replica : s->micro;
+  int64_t rows = dim_get(g->dims, parts)->size * dim_get(g->dims, s->over)->size;
+  if (!whole) whole = dim_add(g->dims, name, rows, (Pos){0});
+  if (s->replica) {
+    dims_remove(&dims, s->replica);
+  } else if (!dims_add(g->dims, &all, s->micro)) {
     diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
                "accumulate splits '%s', which has %d dims already", want->as, MAX_RANK);
     return node[0];
   }
-  NodeId x = 0, part = graph_index(g, s->micro);
-  for (int64_t k = 0; k < s->nparts; k++) {
+  NodeId x = s->replica ? node[0] : 0, part = graph_index(g, parts);
+  for (int64_t k = 0; k < s->nparts && s->micro; k++) {
     NodeId one = graph_broadcast(g, node[k], &all);
     x = x ? graph_where(g, graph_binary(g, OP_EQ, part, graph_const(g, TYPE_I32, (double)k)), one,
                         x)
           : one;
   }
-  Attr attr = {.ndims = 2, .dims = (DimId[]){s->micro, s->over}, .nto = 1, .to = &whole};
+  Attr attr = {.ndims = 2, .dims = (DimId[]){parts, s->over}, .nto = 1, .to = &whole};
   order->stated = true;
   order->rank = dims.n;
   if (!want->name->stated || want->name->rank != dims.n)
@@ -336,12 +360,15 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
 // the step is the mean of n losses, and only one of them depends on a row. *order: as in whole_of.
 static NodeId value_joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
-  if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
+  const Dims *dims = &graph_node(s->g, node[0])->dims;
+  bool split = s->micro || (s->replica && dims_has(dims, s->replica));
+  if (split && dims_has(dims, s->over)) {
     NodeId x = whole_of(s, want, node, order);
     return want->gradient ? part_mean(s, x) : x;
   }
   for (int64_t k = 0; k < s->nparts; k++) sum = part_sum(s, sum, node[k]);
-  return part_mean(s, sum);
+  if (s->replica) s->g->origin = graph_node(s->g, sum)->origin;
+  return replicas_joined(s, OP_MEAN, part_mean(s, sum));
 }
 
 // Returns a requested value. A loss comes from the last round of its block. A parameter or state
@@ -354,7 +381,7 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
   for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
   DeclId d = graph_node(s->m->graph, want->name->value)->attr.decl;
   bool kept = d && s->m->graph->decl.at[d - 1].kind != DECL_INPUT;
-  return kept ? after_step(s, s->part[0].map[want->name->value])
+  return kept ? replicas_joined(s, OP_MEAN, after_step(s, s->part[0].map[want->name->value]))
               : value_joined(s, want, node, order);
 }
 
@@ -436,8 +463,10 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   part_build(&s, 0); // the forward pass of requested values comes first in the graph
   NodeId sum = blocks_build(&s, loss, &rounds);
   put_state_updates(&s);
+  if (!replicas_join_states(&s)) return NULL;
   averages_build(&s);
   put_updates(&s);
+  replicas_keep(&s);
   put_values(&s, loss);
   put_skipped(&s);
   put_log(&s);

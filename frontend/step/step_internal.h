@@ -29,6 +29,10 @@ typedef struct Step {
   // over: the dim of the rows of a micro-batch; micro: the dim that numbers micro-batches; 0
   // without `accumulate`
   DimId over, micro;
+  // with `sync`, the dim of the replicas, else 0; own, by DeclId - 1: the slot with the parameters
+  // of the replicas, 0: all replicas have the same. NULL without `sync`
+  DimId replica;
+  DeclId *own;
   // now, block, kept and fresh are indexed by DeclId - 1
   VEC(NodeId) now;     // the value after the last update; 0: not updated yet
   VEC(uint32_t) block; // for a slot: 1 + index of the train block that it serves; else 0
@@ -59,6 +63,19 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
 // Returns the scalar state `name`; the first call declares it with the initial value `start`.
 DeclId step_state(Step *s, const char *name, Dtype type, double start);
 
+// -- replicas.c
+// Declares the parameters of the replicas. Returns false after an error.
+MUST_USE bool replicas_open(Step *s);
+// Adds an output for each parameter of the model that the replicas have, which leaves it as it is.
+void replicas_keep(const Step *s);
+// Makes instead[DeclId - 1] the parameters of the replicas.
+void replicas_enter(const Step *s, NodeId *instead);
+// Returns x with the replicas combined by the reduction op, or x if they all have the same.
+NodeId replicas_joined(const Step *s, Op op, NodeId x);
+// Replaces the updates of states that differ between replicas by their means. Returns false after
+// an error.
+MUST_USE bool replicas_join_states(Step *s);
+
 // -- optim.c
 // Builds the update of train block `block` in its round `round`: the next values of the n
 // parameters from the gradients of the loss by them. If the loss is scaled, the gradients are those
@@ -87,7 +104,8 @@ typedef struct Optim {
   uint32_t block;
   int64_t round; // number of the round of the block, from 0; below the block's `repeat`
   DeclId param;
-  Dtype type; // type in which the update is computed: f32 or f64
+  DeclId target; // what is updated: param, or the slot with the parameters of the replicas
+  Dtype type;    // type in which the update is computed: f32 or f64
   NodeId w, grad, lr;
   NodeId keep;    // bool node, true if the update is made; 0: every update is made
   NodeId skipped; // i32 node, the number of earlier updates of the block that were skipped; 0: no
@@ -115,7 +133,7 @@ static inline NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
   return x ? graph_binary(g, op, x, y) : y;
 }
 static inline NodeId optim_root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
-// Returns the slot `which` over the dims of o->param.
+// Returns the slot `which` over the dims of o->target.
 DeclId optim_own_slot(const Optim *o, const char *which);
 // Sets the slot `which` to decay * slot + gain * x, and returns that value.
 NodeId optim_average(const Optim *o, const char *which, double decay, double gain, NodeId x);
@@ -127,6 +145,8 @@ bool optim_decays(const Optim *o);
 NodeId optim_shrunk(const Optim *o);
 // Returns the gradient plus weight_decay * w, or the gradient if there is no weight decay.
 NodeId optim_decayed(const Optim *o);
+// Returns the dims of x over which the norm of a parameter is: all but that of the replicas.
+Dims optim_dims(const Step *s, NodeId x);
 // Returns the square root of the sum of x^2 over the dims `over`.
 NodeId optim_norm(const Optim *o, NodeId x, const Dims *over);
 // optim_rate.c: returns the learning rate of this step: the rate of o->spec, with its decay, times

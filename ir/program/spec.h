@@ -190,7 +190,11 @@ typedef struct TrainSpec {
   int64_t steps, epochs; // length of the run; 0: not given; `steps` is used if both are given
   // Numbers of steps between two evaluations, log lines, checkpoints; 0: never (log: default).
   int64_t evaluate, log, checkpoint;
-  int64_t accumulate;     // number of micro-batches in a step; 0 means 1
+  int64_t accumulate; // number of micro-batches in a step; 0 means 1
+  // Steps after which the replicas take the mean of their parameters; 0: there are none. Number of
+  // replicas. Whether they also take the mean of the optimizer's slots.
+  int64_t sync, replicas;
+  bool sync_slots;
   double average;         // decay of the moving average of parameters; 0: no average
   const char *stop_early; // the metric or loss that ends the run early, or NULL
   int64_t patience;       // the run ends after this many evaluations without a better value

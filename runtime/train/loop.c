@@ -24,6 +24,7 @@ typedef struct TrainRun {
   bool better;       // the last evaluation was the best so far
   bool stopped;      // training is to stop early (TrainJob.stop)
   int64_t saved;     // step of the last checkpoint; -1: there is none
+  int64_t shown;     // step whose parameters of replicas the model has (TrainJob.sync); -1: none
   const void **data; // by input: address of its elements in the current batch
   int under_way;     // steps that are started and not finished (exec_start)
   bool no_data;      // the feed has failed; it says why when all steps under way are finished
@@ -53,6 +54,23 @@ const char *metric_number(double x, char out[METRIC_NUMBER]) {
 
 int64_t train_skipped_updates(const TrainJob *job) {
   return job->skipped ? (int64_t)exec_scalar(job->train, job->skipped) : 0;
+}
+
+// -- replicas -----------------------------------------------------------------------------------
+
+static bool sync_due(const TrainRun *r, int64_t step) {
+  const TrainJob *j = r->job;
+  return j->sync && step > j->start && step % j->sync_every == 0 && r->shown != step;
+}
+
+// Runs TrainJob.sync. Returns an exit code.
+static int join_replicas(TrainRun *r, SyncWay way, Diag *d) {
+  const TrainJob *j = r->job;
+  if (!j->sync || r->shown == r->at.step) return 0;
+  r->shown = r->at.step;
+  if (exec_step(j->sync, way, true) == STEP_OK) return 0;
+  exec_fault(j->sync, d);
+  return diag_exit(d);
 }
 
 // -- evaluation ---------------------------------------------------------------------------------
@@ -109,8 +127,9 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
   // compared with the best one nor logged a second time
   bool repeated = r->at.evaluated == r->at.step && r->at.step > 0;
   const EvalProgress progress = {report_rows, r};
-  int code =
-      eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &progress, d);
+  int code = join_replicas(r, SYNC_SHOW, d);
+  if (code == 0)
+    code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &progress, d);
   report(r, (TrainReport){.event = TRAIN_EVALUATED,
                           .metric = code == 0 ? x : NULL,
                           .rows = rows,
@@ -273,7 +292,8 @@ static bool may_start(const TrainRun *r) {
   if (r->no_data || next >= j->steps) return false;
   if (r->under_way == 0) return true;
   return r->under_way < most_under_way(j) && !exec_stop_asked(j->train) &&
-         !histograms_due(r, next) && !evaluation_due(r, next) && !checkpoint_due(r, next);
+         !histograms_due(r, next) && !evaluation_due(r, next) && !checkpoint_due(r, next) &&
+         !sync_due(r, next);
 }
 
 static void start_step(TrainRun *r, const void **data) {
@@ -336,6 +356,7 @@ static int save(TrainRun *r, bool best, Diag *d) {
   TrainPosition n = r->at;
   if (!j->saver || (r->saved == r->at.step && !best)) return 0;
   int code = poll_saver(r, true, d);
+  if (code == 0) code = join_replicas(r, SYNC_SHOW, d);
   if (code != 0) return code;
   n.before = j->before;
   n.seed = j->seed;
@@ -357,12 +378,13 @@ static int interrupt(TrainRun *r, Diag *d) {
 
 // -- running the steps --------------------------------------------------------------------------
 
-// Does the evaluation and the checkpoints that are due after a step. The loop also calls this
-// function before its first step: an earlier run may have been stopped before its evaluation.
-// Returns an exit code.
+// Averages replicas, and does the evaluation and the checkpoints that are due after a step. The
+// loop also calls this function before its first step: an earlier run may have been stopped before
+// its evaluation. Returns an exit code.
 static int between_steps(TrainRun *r, Diag *d) {
-  int code = 0;
-  if (evaluation_due(r, r->at.step) && (code = evaluate(r, false, d)) == 0 && r->better)
+  int code = sync_due(r, r->at.step) ? join_replicas(r, SYNC_AVERAGE, d) : 0;
+  if (code == 0 && evaluation_due(r, r->at.step) && (code = evaluate(r, false, d)) == 0 &&
+      r->better)
     code = save(r, true, d);
   if (code == 0 && checkpoint_due(r, r->at.step)) code = save(r, false, d);
   return code == 0 ? poll_saver(r, false, d) : code;
@@ -394,7 +416,7 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
 static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->at = *n;
-  r->saved = n->step;
+  r->saved = r->shown = n->step;
   r->stopped = r->job->stop && r->at.worse >= r->job->patience;
 }
 
@@ -403,7 +425,8 @@ int train_run(const TrainJob *job, Diag *d) {
   TrainRun r = {.job = job,
                 .log_every =
                     job->log_every > 0 ? job->log_every : ceil_div(job->steps, LINES_A_RUN),
-                .saved = -1};
+                .saved = -1,
+                .shown = -1};
   resume(&r, job->resume);
   exec_restrict_feed(job->train, NULL, job->feed);
   if (r.log_every < 1) r.log_every = 1;
@@ -411,6 +434,10 @@ int train_run(const TrainJob *job, Diag *d) {
   report(&r, (TrainReport){.event = TRAIN_BEGINS});
   r.began = clock_seconds();
   int code = run_steps(&r, data, d);
+  if (code == 0 || code == EXIT_INTERRUPTED) {
+    int shown = join_replicas(&r, SYNC_SHOW, d); // for --save-params
+    code = shown ? shown : code;
+  }
   if (job->done) *job->done = step_number(&r) - job->before;
   report(&r, (TrainReport){.event = TRAIN_ENDS, .code = code});
   free(data);

@@ -15,6 +15,7 @@
 
 #include "frontend/frontend.h"
 #include "ir/eval/eval.h"
+#include "runtime/runtime.h"
 
 enum { N = 4, STEPS = 12, WIDE = 130 * 128 };
 
@@ -583,6 +584,79 @@ static void test_slots(void **state) {
   assert_true(near(*value_of(&s, "p"), 1 - 0.2 - 0.3, 1e-12));
 }
 
+// -- replicas -----------------------------------------------------------------------------------
+
+enum { REPLICAS = 2 };
+
+// Runs the graph that joins the replicas of s, with the tensors of s.
+static void join(Steps *s, const Graph *sync, SyncWay way) {
+  Steps both = *s;
+  both.g = (Graph *)(uintptr_t)sync;
+  step(&both, way);
+}
+
+// A replica trains as a model of its own on its part of the batch, and all parameters become their
+// mean when the replicas join. The slots stay, or are averaged as well.
+static void test_replicas(void **state) {
+  (void)state;
+  static const char text[] =
+      "dim b = %d, n = 4, m = 2\ninput goal[b, n, m]: f64\nparam w[n, m]: f64\n"
+      "data train over b { goal = synthetic(normal) }\n"
+      "train mean[b](sum[n, m](square(square(w) - goal))) { optimizer = %s%s }\n";
+  static const struct {
+    const char *optimizer, *slot, *other; // the slots
+  } cases[] = {{"sgd(lr = 0.02, momentum = 0.9), clip_norm = 0.5", "v", "v"},
+               {"adam(lr = 0.05)", "m", "v"},
+               {"lamb(lr = 0.05)", "m", "v"},
+               {"adafactor(lr = 0.05)", "v", "v"},
+               {"muon(lr = 0.05)", "m", "m"}};
+  for (size_t k = 0; k < 2 * countof(cases); k++) {
+    bool averaged = k >= countof(cases);
+    const char *optimizer = cases[k % countof(cases)].optimizer,
+               *names[] = {"w",
+                           arena_printf(arena, "optimizer.w.%s", cases[k % countof(cases)].slot),
+                           arena_printf(arena, "optimizer.w.%s", cases[k % countof(cases)].other)};
+    const char *sync = averaged ? ", sync = every(3, replicas = 2, slots = average)"
+                                : ", sync = every(3, "
+                                  "replicas = 2)";
+    Steps all = steps_of(arena_printf(arena, text, 6, optimizer, sync));
+    const Graph *joins = select_sync(arena, all.g);
+    Steps own[REPLICAS];
+    for (int r = 0; r < REPLICAS; r++)
+      own[r] = steps_of(arena_printf(arena, text, 3, optimizer, ""));
+    for (int i = 0; i < 48; i++) {
+      double x = 1 + sin(0.3 * i);
+      value_of(&all, "goal")[i] = value_of(&own[i / 24], "goal")[i % 24] = x;
+    }
+    join(&all, joins, SYNC_SPREAD);
+    for (int t = 0; t < 7; t++) {
+      step(&all, t);
+      for (int r = 0; r < REPLICAS; r++) step(&own[r], t);
+      if (t == 4) { // shows the mean and changes no replica
+        join(&all, joins, SYNC_SHOW);
+        for (int i = 0; i < 8; i++) {
+          double got = value_of(&all, "w")[i],
+                 want = (value_of(&own[0], "w")[i] + value_of(&own[1], "w")[i]) / 2;
+          if (!near(got, want, 1e-6))
+            fail_msg("%s%s: w[%d] is %.9g, not %.9g", optimizer, sync, i, got, want);
+        }
+      }
+      if (t % 3 != 2) continue;
+      join(&all, joins, SYNC_AVERAGE);
+      for (int j = 0; j < (averaged ? 3 : 1); j++)
+        for (int i = 0; i < 8; i++) {
+          double *a = &value_of(&own[0], names[j])[i], *b = &value_of(&own[1], names[j])[i];
+          *a = *b = (*a + *b) / 2;
+        }
+    }
+    for (int i = 0; i < 16; i++) {
+      double got = value_of(&all, "replica.w")[i], want = value_of(&own[i / 8], "w")[i % 8];
+      if (!near(got, want, 1e-6))
+        fail_msg("%s%s: replica.w[%d] is %.9g, not %.9g", optimizer, sync, i, got, want);
+    }
+  }
+}
+
 // -- averages and scales ------------------------------------------------------------------------
 
 static void test_average(void **state) {
@@ -647,6 +721,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_blocks, setup, teardown),
       cmocka_unit_test_setup_teardown(test_repeat_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_slots, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
       cmocka_unit_test_setup_teardown(test_average, setup, teardown),
       cmocka_unit_test_setup_teardown(test_loss_scale, setup, teardown),
       cmocka_unit_test_setup_teardown(test_skipped_update, setup, teardown),
