@@ -1,7 +1,8 @@
 // Compares every elementwise function and its gradients with references in long double. Errors are
 // measured in units of the last place. Arguments cover all exponents and signs, infinities, NaN,
 // zeros, subnormals and saturation. Types: f32, f64, bf16, f16; targets: processors with and
-// without fused multiply-adds, every vector width of the code generator.
+// without fused multiply-adds, every vector width of the code generator, and a GPU, whose threads
+// an emulator runs.
 //
 //   suite_elementwise            the arguments that the test command uses
 //   suite_elementwise soak       every f16 and bf16, and every STRIDE-th f32 (default 257), with
@@ -21,6 +22,7 @@
 #include "frontend/driver/session.h"
 #include "tests/suite/common/code.h"
 #include "tests/suite/common/elementary.h"
+#include "tests/suite/common/program_interp.h"
 
 enum { N = 1 << 13, MOST = 64, MOST_OUTPUTS = 3 * MOST };
 static int passed, failed, skipped;
@@ -338,19 +340,26 @@ static void look(Suite *u, Column *r, const double *got) {
   }
 }
 
-static void compare(Suite *u, const Exec *e) {
-  static double got[N];
+// Reads an output of type t, as doubles, from what has run the program.
+typedef void ReadOutput(void *from, const char *name, Dtype t, double *out);
+
+static void read_exec(void *from, const char *name, Dtype t, double *out) {
   static char data[N * sizeof(double)];
+  exec_read(from, TENSOR_OUTPUT, name, data);
+  for (int k = 0; k < N; k++) out[k] = dtype_load(t, data + k * dtype_bytes(t));
+}
+
+static void compare(Suite *u, ReadOutput *read, void *from) {
+  static double got[N];
   for (int i = 0; i < u->nresults; i++) {
     Column *r = &u->result[i];
-    Dtype t = r->e->truth ? TYPE_BOOL : u->type;
-    exec_read(e, TENSOR_OUTPUT, r->name, data);
-    for (int k = 0; k < N; k++) got[k] = dtype_load(t, data + k * dtype_bytes(t));
+    read(from, r->name, r->e->truth ? TYPE_BOOL : u->type, got);
     look(u, r, got);
   }
 }
 
-static void say(const Suite *u, const Target *t) {
+// Prints the results for the target of that name.
+static void say(const Suite *u, const char *target) {
   bool show = getenv("SHOW") != NULL;
   for (int i = 0; i < u->nresults; i++) {
     const Column *r = &u->result[i];
@@ -358,7 +367,7 @@ static void say(const Suite *u, const Target *t) {
     *(good ? &passed : &failed) += 1;
     if (good && !show) continue;
     printf("%s %s %s (%s): %.3f ulp, %.2f of the bound, at %.9g (%a)", good ? "ok  " : "FAIL",
-           r->name + 2, dtype_text(u->type), t->name, r->ulp, r->worst, r->x, r->x);
+           r->name + 2, dtype_text(u->type), target, r->ulp, r->worst, r->x, r->x);
     if (r->e->two) printf(", %.9g (%a)", r->z, r->z);
     printf(": %.9g, not %.9Lg\n", r->got, r->f((Wide)r->x, (Wide)r->z));
   }
@@ -382,7 +391,7 @@ static void step(Suite *u, Exec *e) {
   feed(u, e, "x", u->x);
   feed(u, e, "z", u->z);
   if (exec_step(e, 0, false) != STEP_OK) BUG("the step fails");
-  compare(u, e);
+  compare(u, read_exec, e);
 }
 
 // Returns the k-th number of a type in the order of its bits; of f32 every stride-th.
@@ -392,25 +401,25 @@ static double by_bits(Dtype t, uint64_t k, uint64_t stride) {
   return t == TYPE_F32 ? dtype_load(t, &single) : dtype_load(t, &half);
 }
 
-static void compare_casts(Suite *u, const Exec *e, const Target *t) {
-  static char data[N * sizeof(double)];
+static void compare_casts(Suite *u, ReadOutput *read, void *from, const char *target) {
+  static double got[N];
   for (size_t i = 0; i < countof(cast_types); i++) {
     Dtype to = cast_types[i];
     char name[20];
     int wrong = 0, first = 0;
     snprintf(name, sizeof name, "to_%s", dtype_text(to));
-    exec_read(e, TENSOR_OUTPUT, name, data);
+    read(from, name, to, got);
     for (int k = N; k-- > 0;) {
-      double got = dtype_load(to, data + k * dtype_bytes(to)), want = cast_to(to, u->x[k]);
-      if (got == want || (isnan(got) && isnan(want))) continue;
+      double want = cast_to(to, u->x[k]);
+      if (got[k] == want || (isnan(got[k]) && isnan(want))) continue;
       wrong++;
       first = k;
     }
     *(wrong ? &failed : &passed) += 1;
     if (!wrong) continue;
     printf("FAIL cast from %s to %s (%s): %d elements, the first %a: %a, not %a\n",
-           dtype_text(u->type), dtype_text(to), t->name, wrong, u->x[first],
-           dtype_load(to, data + first * dtype_bytes(to)), cast_to(to, u->x[first]));
+           dtype_text(u->type), dtype_text(to), target, wrong, u->x[first], got[first],
+           cast_to(to, u->x[first]));
   }
 }
 
@@ -427,18 +436,62 @@ static void sweep(Suite *u, Exec *e) {
   }
 }
 
+static void forget_errors(Suite *u) {
+  for (int i = 0; i < u->nresults; i++) u->result[i].worst = 0;
+}
+
 static void run(Suite *u, const Target *t, bool soak) {
   Code *code;
   Exec *e = exec_of(u, t, &code);
-  for (int i = 0; i < u->nresults; i++) u->result[i].worst = 0;
+  forget_errors(u);
   if (e && soak)
     sweep(u, e);
   else if (e)
     step(u, e);
-  if (e) say(u, t);
-  if (e && !soak) compare_casts(u, e, t);
+  if (e) say(u, t->name);
+  if (e && !soak) compare_casts(u, read_exec, e, t->name);
   if (e) exec_free(e);
   if (code) code_free(code);
+}
+
+// -- a GPU --------------------------------------------------------------------------------------
+
+static void launch_on_gpu(void *context, uint32_t k, int64_t grain, uint32_t n, GpuSet *set) {
+  gpu_runner_run(context, k, grain, n, set);
+}
+
+static void read_interp(void *from, const char *name, Dtype t, double *out) {
+  (void)t;
+  if (!interp_read(from, TENSOR_OUTPUT, name, out)) BUG("the output %s is missing", name);
+}
+
+// Runs the kernels of the program as code for a GPU.
+static void run_on_gpu(Suite *u) {
+  const Program *p = u->made.compiled->program;
+  GpuRunner *r = gpu_runner_new(p, u->made.compiled->kernels, u->s.diag);
+  if (!r) {
+    printf("FAIL %s: does not compile for a GPU\n", dtype_text(u->type));
+    failed++;
+    return;
+  }
+  Interp *in = interp_new(u->s.arena, u->made.compiled);
+  interp_launch_by(in, launch_on_gpu, r);
+  for (int32_t t = -1; t < (int32_t)p->ntensors; t++) {
+    int64_t bytes;
+    void *at = interp_memory(in, 0, t, &bytes);
+    if (at) gpu_runner_allow(r, at, (size_t)bytes);
+  }
+  forget_errors(u);
+  const char *why =
+      interp_write(in, TENSOR_INPUT, "x", u->x) && interp_write(in, TENSOR_INPUT, "z", u->z)
+          ? interp_run(in, 0, 0)
+          : "an input is missing";
+  if (why) BUG("the program fails: %s", why);
+  compare(u, read_interp, in);
+  say(u, "gpu");
+  compare_casts(u, read_interp, in, "gpu");
+  interp_free(in);
+  gpu_runner_free(r);
 }
 
 static void run_type(Suite *u, bool soak) {
@@ -453,6 +506,7 @@ static void run_type(Suite *u, bool soak) {
     if (able) run(u, &targets[t], soak);
     *(able ? &runs : &skipped) += 1;
   }
+  if (!soak) run_on_gpu(u);
 }
 
 int main(int argc, char **argv) {

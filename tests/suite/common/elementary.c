@@ -156,9 +156,9 @@ TWO(le, x <= z)
 TWO(and, x > 0 && z > 0)
 TWO(or, x > 0 || z > 0)
 ONE(not, !(x > 0))
-ONE(isnan, isnan(x))
+ONE(isnan, isnan(x) != 0)
 ONE(isinf, isinf(x) != 0)
-ONE(isfinite, isfinite(x))
+ONE(isfinite, isfinite(x) != 0)
 
 // -- derivatives --------------------------------------------------------------------------------
 
