@@ -5,7 +5,8 @@ Usage: common.py MODEL FOLDER    writes the initial parameters (params.npz) and 
 A peer script is started as PEER.py VARIANT MODEL IN OUT. IN and OUT are named pipes. The peer makes its step from the
 same initial values and data as meshc, runs it once and writes a line. Then it waits for lines:
   check N     runs steps up to step N and writes the losses of steps 1 and N
-  time S      runs steps for S seconds and writes: median, best (seconds of a step), peak resident memory (bytes)
+  time S      runs steps for S seconds and writes: median, best (seconds of a step), peak resident memory, on a GPU peak
+              memory of its arrays there (bytes)
   quit        ends
 """
 import os
@@ -20,11 +21,14 @@ import numpy as np
 MLP = {"iris": ([4, 10, 10, 3], 30, "adam"),
        "mlp128_b64": ([784, 128, 10], 64, "sgd"),
        "mlp128_b100": ([784, 128, 10], 100, "adam"),
-       "mlp1024": ([784, 1024, 1024, 10], 256, "adam")}
+       "mlp1024": ([784, 1024, 1024, 10], 256, "adam"),
+       "mlp4096": ([4096, 4096, 4096, 10], 256, "adam")}
 LM = {"charlm": dict(L=4, d=128, h=4, T=64, B=12, V=65, tied=False),
       "lm4": dict(L=4, d=256, h=4, T=128, B=8, V=4096, tied=False),
       "lm6": dict(L=6, d=384, h=6, T=256, B=4, V=8192, tied=False),
-      "gpt2": dict(L=12, d=768, h=12, T=64, B=4, V=50257, tied=True)}
+      "gpt2": dict(L=12, d=768, h=12, T=64, B=4, V=50257, tied=True),
+      "gpt2_long": dict(L=12, d=768, h=12, T=1024, B=64, V=50257, tied=True)}
+BF16 = {"mlp4096", "gpt2_long"}  # products in bf16; parameters, sums and optimizer in f32
 LSTM = dict(hidden=256, inputs=128, T=64, B=32, outputs=128)
 CNN_BATCH = 64
 CNN = {"c1": (3, 3, 3, 32), "c2": (3, 3, 32, 32), "c3": (3, 3, 32, 64), "c4": (3, 3, 64, 64), "hidden": (2304, 512),
@@ -97,8 +101,9 @@ def write(path, line):
         f.write(line + "\n")
 
 
-def serve(step, losses, per_call=1):
-    """Answers bench/run. step() starts a call of per_call steps; losses(result) waits and returns their losses."""
+def serve(step, losses, per_call=1, gpu_memory=None):
+    """Answers bench/run. step() starts a call of per_call steps; losses(result) waits and returns their losses. gpu_memory()
+    returns the peak bytes on the GPU."""
     incoming, outgoing = sys.argv[3:5]
     now = time.perf_counter
     seen = list(losses(step()))
@@ -125,7 +130,7 @@ def serve(step, losses, per_call=1):
                 result = step()
             losses(result)
             times.append((now() - start) / group / per_call)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        memory = gpu_memory() if DEVICE == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         write(outgoing, "%.9g %.9g %d" % (statistics.median(times), min(times), memory))
 
 

@@ -15,7 +15,13 @@ LOOP = 100
 
 
 def cross_entropy(logits, label):
-    return optax.softmax_cross_entropy_with_integer_labels(logits, label).mean()
+    return optax.softmax_cross_entropy_with_integer_labels(logits.astype(jnp.float32), label).mean()
+
+
+def in_bf16(loss):
+    """The loss with parameters and reals rounded to bf16, and gradients in f32."""
+    short = lambda a: a.astype(jnp.bfloat16) if a.dtype == jnp.float32 else a
+    return lambda p, x, y, key: loss(jax.tree.map(short, p), short(x), y, key)
 
 
 def mlp(p, x, y, key):
@@ -103,6 +109,7 @@ def train(model, variant):
     if model in LM:
         p = layers_stacked(p)
     loss = mlp if model in MLP else cnn if model == "cnn" else lm if model in LM else lstm
+    loss = in_bf16(loss) if model in common.BF16 else loss
     opt, (x, y) = optimizer(model), map(jnp.asarray, common.data(model).values())
 
     def one(state, x, y):
@@ -127,4 +134,5 @@ if __name__ == "__main__":
     kind = sys.argv[1]
     jax.config.update("jax_platforms", common.DEVICE)
     jax.config.update("jax_default_matmul_precision", "highest")  # on a GPU f32, not TF32
-    common.serve(train(sys.argv[2], kind), lambda v: jax.block_until_ready(v).reshape(-1).tolist(), LOOP if kind == "loop" else 1)
+    common.serve(train(sys.argv[2], kind), lambda v: jax.block_until_ready(v).reshape(-1).tolist(), LOOP if kind == "loop" else 1,
+                 gpu_memory=lambda: jax.local_devices()[0].memory_stats()["peak_bytes_in_use"])

@@ -126,7 +126,10 @@ def train(model, variant):
     if model == "cnn":
         net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     opt = optimizer(model, net.parameters(), variant == "eager")
-    loss_of, update = lambda: F.cross_entropy(net(x), y), opt.step
+    def loss_of():
+        with torch.autocast(common.DEVICE, torch.bfloat16, enabled=model in common.BF16):
+            return F.cross_entropy(net(x), y)
+    update = opt.step
     if variant == "compile":
         loss_of, update = torch.compile(loss_of), torch.compile(lambda: opt.step())
 
@@ -143,4 +146,4 @@ if __name__ == "__main__":
     torch.set_num_threads(THREADS)
     torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
-    common.serve(train(sys.argv[2], sys.argv[1]), lambda loss: [loss.item()])
+    common.serve(train(sys.argv[2], sys.argv[1]), lambda loss: [loss.item()], gpu_memory=torch.cuda.max_memory_allocated)
