@@ -91,15 +91,9 @@ void eval_take(const EvalNode *c) {
   }
 }
 
-// Adds each element to the position that its id selects, and drops ids out of range. A tainted
-// (uncertain) id taints all elements along the new dim, because it could select any of them. With
-// MONOID_MAX the position gets the largest of its elements and 0.
-void eval_scatter(const EvalNode *c) {
+// A loop over the terms of a scatter. at[0] is the element of the result at row 0.
+static StrideWalk terms_of(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
-  DimId to = c->n->attr.to[0];
-  int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
-  bool max = c->n->attr.monoid == MONOID_MAX;
-  Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
   StrideWalk w = walk_over(x, NULL, NULL);
   walk_dims(&w, ids);
   walk_operand(&w, c->out);
@@ -108,20 +102,40 @@ void eval_scatter(const EvalNode *c) {
   // The new dim may be one of the dims that are summed. Then the loop along this dim must not move
   // the position in the result.
   for (int i = 0; i < w.rank; i++)
-    if (w.dim[i] == to) w.stride[0][i] = 0;
-  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
-    Cell id = tensor_cell(ids, w.at[2]);
-    Cell v = tensor_cell(x, w.at[1]);
-    int64_t at = w.at[0], row = (int64_t)id.v;
-    for (int64_t k = 0; k < rows && id.t; k++)
-      sum[at + k * step].t = true, c->out->tainted[at + k * step] = true;
-    v.t = v.t || id.t;
-    if (row < 0 || row >= rows) continue;
-    at += row * step;
-    if (max)
-      tensor_put(c->out, at, cell_extreme(c->out->type, true, tensor_cell(c->out, at), v));
-    else
-      sum_add(&sum[at], v, c->out->type);
-  }
-  if (!max) sum_store(c, sum, tensor_granule(x));
+    if (w.dim[i] == c->n->attr.to[0]) w.stride[0][i] = 0;
+  return w;
+}
+
+// Adds the current term to the sum at the position that its id selects, or joins it with the
+// maximum there; drops ids out of range. A tainted (uncertain) id taints all elements along the new
+// dim, because it could select any of them. The larger of two keys is certain only if both are
+// known, so with `again` a second pass compares each key with the largest.
+static void put_term(const EvalNode *c, const StrideWalk *w, Sum *sum, bool again) {
+  Dtype t = c->out->type;
+  DimId to = c->n->attr.to[0];
+  int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
+  Cell id = tensor_cell(c->arg[1], w->at[2]), v = tensor_cell(c->arg[0], w->at[1]);
+  int64_t at = w->at[0], row = (int64_t)id.v;
+  for (int64_t k = 0; k < rows && id.t; k++)
+    sum[at + k * step].t = true, c->out->tainted[at + k * step] = true;
+  v.t = v.t || id.t;
+  if (row < 0 || row >= rows) return;
+  at += row * step;
+  Cell y = tensor_cell(c->out, at);
+  bool known = t == TYPE_U64 && key_bits(y.v) == key_bits(v.v) && !v.t;
+  if (c->n->attr.monoid != MONOID_MAX)
+    sum_add(&sum[at], v, t);
+  else if (t != TYPE_U64 || again)
+    tensor_put(c->out, at, known ? y : cell_extreme(t, true, y, v));
+  else if (key_bits(v.v) > key_bits(y.v))
+    tensor_put(c->out, at, (Cell){v.v, v.b, v.t || y.t});
+}
+
+void eval_scatter(const EvalNode *c) {
+  Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
+  StrideWalk w = terms_of(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) put_term(c, &w, sum, false);
+  for (bool on = c->out->type == TYPE_U64 && walk_first(&w); on; on = walk_next(&w))
+    put_term(c, &w, sum, true);
+  if (c->n->attr.monoid != MONOID_MAX) sum_store(c, sum, tensor_granule(c->arg[0]));
 }

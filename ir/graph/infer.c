@@ -370,8 +370,9 @@ static bool infer_take(InferCall *c) {
 }
 
 static bool infer_scatter(InferCall *c) {
-  if (c->attr->monoid == MONOID_MAX && arg_type(c, 0) != TYPE_I32)
-    return refuse(c, "the terms of a maximum are i32");
+  Dtype type = arg_type(c, 0);
+  if (c->attr->monoid == MONOID_MAX && type != TYPE_I32 && type != TYPE_U64)
+    return refuse(c, "the terms of a maximum are i32 or keys, not %s", dtype_text(type));
   return want_lists(c, c->attr->ndims, 1) && not_bool(c, 0) && want_type(c, 1, TYPE_I32) &&
          summed_away(c) && add_new(c, c->attr->to[0]);
 }

@@ -109,6 +109,7 @@ int node_inner(const Node *n) {
 }
 
 Monoid node_monoid(const Node *n) {
+  if (n->op == OP_SCATTER_ADD && n->attr.monoid) return n->attr.monoid;
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 

@@ -201,6 +201,28 @@ static void cumprod_reverse(Maker *m) {
   maker_result(m, graph_binary(m->g, OP_MUL, y,
                                graph_cast(m->g, ordered(m, OP_CUMPROD, x, m->v, 0), TYPE_F32)));
 }
+// The last element and the largest element of each id: a scatter of positions, and one of keys.
+static NodeId chosen(Maker *m, NodeId x, NodeId ids, NodeId terms, Op decode) {
+  Attr by = {.ndims = 1, .dims = &m->b, .nto = 1, .to = &m->v, .monoid = MONOID_MAX};
+  NodeId best = graph_add(m->g, OP_SCATTER_ADD, 2, (NodeId[]){terms, ids}, &by), at = best;
+  NodeId zero = graph_const(m->g, TYPE_I32, 0), one = graph_const(m->g, TYPE_I32, 1);
+  at = decode == OP_KEY_INDEX ? graph_unary(m->g, decode, best)
+                              : graph_binary(m->g, decode, best, one);
+  NodeId args[2] = {x, graph_binary(m->g, OP_MAXIMUM, at, zero)};
+  NodeId found = graph_add(m->g, OP_TAKE, 2, args, &(Attr){.ndims = 1, .dims = &m->b});
+  return graph_where(m->g, graph_binary(m->g, OP_LE, zero, at), found,
+                     graph_const(m->g, TYPE_F32, 0.5));
+}
+static void scatter_set(Maker *m) {
+  NodeId one = graph_const(m->g, TYPE_I32, 1), x = X(m, m->b, m->d);
+  maker_result(m, chosen(m, x, IDS(m, m->b),
+                         graph_binary(m->g, OP_ADD, graph_index(m->g, m->b), one), OP_SUB));
+}
+static void scatter_max(Maker *m) {
+  NodeId x = X(m, m->b, m->d);
+  maker_result(m, chosen(m, x, IDS(m, m->b, m->d),
+                         graph_binary(m->g, OP_ARG_KEY, x, graph_index(m->g, m->b)), OP_KEY_INDEX));
+}
 static void cummax(Maker *m) { maker_result(m, ordered(m, OP_CUMMAX, X(m, m->b, m->v), m->v, 0)); }
 static void cummax_reverse(Maker *m) {
   maker_result(m, ordered(m, OP_CUMMAX, X(m, m->b, m->v), m->v, ORDER_REVERSE));
@@ -321,6 +343,8 @@ const LayoutCase window_cases[] = {
     {"cumprod", cumprod},
     {"cumprod_before", cumprod_before},
     {"cumprod_reverse", cumprod_reverse},
+    {"scatter_set", scatter_set},
+    {"scatter_max", scatter_max},
     {"cummax", cummax},
     {"cummax_reverse", cummax_reverse},
     {"cummax_integers", cummax_integers},
