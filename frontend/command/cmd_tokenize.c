@@ -1,5 +1,6 @@
-// The command tokenize: cuts a text into the ids of a vocabulary, and prints them or writes them as
-// a file that `tokens(...)` reads: two bytes an id, or four if the vocabulary has more than 65,536.
+// The command tokenize: splits a text into the ids of a vocabulary, and prints them or writes them
+// as a file that `tokens(...)` reads: two bytes an id, or four if the vocabulary has more than
+// 65,536.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -77,7 +77,8 @@ static bool check_row(const RowSource *s, Diag *d) {
 bool source_open(RowSource *s, const FeedInput *input, const char *directory, uint64_t seed,
                  Diag *d) {
   const DataSource *w = input->source;
-  *s = (RowSource){.input = input, .directory = directory, .file = {.fd = -1}, .scale = 1, .row_elements = 1};
+  *s = (RowSource){
+      .input = input, .directory = directory, .file = {.fd = -1}, .scale = 1, .row_elements = 1};
   s->key = rng_key(seed, input->name);
   if (w->kind != SOURCE_SYNTHETIC) {
     s->path = path_under(directory, w->path);

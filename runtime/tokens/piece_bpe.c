@@ -1,6 +1,6 @@
-// Cuts a text into the pieces of a BPE model of SentencePiece: neighbours are merged if their sum
-// is a piece, the one with the highest score first. A merged piece that is unused is cut again into
-// the two that were merged.
+// Splits a text into the pieces of a BPE model of SentencePiece: neighbours are merged if their sum
+// is a piece, the one with the highest score first. A merged piece that is unused is split again
+// into the two that were merged.
 #include "runtime/tokens/vocabulary_internal.h"
 
 #include <stdlib.h>

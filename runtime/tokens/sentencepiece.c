@@ -225,7 +225,7 @@ static int64_t count_pieces(Wire w) {
   return n;
 }
 
-// Long texts are cut into pieces in spans of this many bytes or more, to bound the memory.
+// Long texts are split into pieces in spans of this many bytes or more, to bound the memory.
 enum { SPAN = 1 << 16 };
 
 // Returns the end of the span that begins at `from`: before a space after other text, which no
@@ -237,12 +237,12 @@ static size_t span_end(const Vocabulary *v, const char *text, size_t n, size_t f
 }
 
 static void encode(const Vocabulary *v, const char *text, size_t n, IdList *out,
-                   void (*cut)(const Vocabulary *, const char *, size_t, IdList *)) {
+                   void (*split)(const Vocabulary *, const char *, size_t, IdList *)) {
   size_t bytes;
   char *normal = piece_normalize(v, text, n, &bytes);
   for (size_t i = 0, end; i < bytes; i = end) {
     end = span_end(v, normal, bytes, i);
-    cut(v, normal + i, end - i, out);
+    split(v, normal + i, end - i, out);
   }
   free(normal);
 }
@@ -267,7 +267,7 @@ static bool read_model(Vocabulary *v, Wire w, char *why) {
   }
   if (ok && w.bad) ok = why_not(why, "is no model of SentencePiece, or is cut off");
   if (ok && (algorithm < 1 || algorithm > 2))
-    ok = why_not(why, "cuts texts into words or characters; unigram and BPE are read");
+    ok = why_not(why, "splits texts into words or characters; unigram and BPE are read");
   v->encode = algorithm == 1 ? encode_unigram : encode_bpe;
   v->space_first = v->add_space && !v->space_last;
   return ok && finish_pieces(v, algorithm == 1, why);

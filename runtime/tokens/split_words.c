@@ -1,4 +1,4 @@
-// Splits a text into words before byte-level BPE cuts them into pieces, as GPT-2 does (Radford et
+// Splits a text into words before byte-level BPE splits them into pieces, as GPT-2 does (Radford et
 // al., "Language Models are Unsupervised Multitask Learners", 2019). Its expression is
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -1,5 +1,5 @@
 // A vocabulary: the pieces of text that the ids of a language model stand for, and the rules by
-// which a text is cut into pieces.
+// which a text is split into pieces.
 //
 //   "the house"  ->  [the][ house]  ->  1169 2156
 //

@@ -15,7 +15,7 @@ typedef enum PieceKind { // the numbers of SentencePiece's enum Type
   PIECE_UNKNOWN = 2, // stands for text that has no piece
   PIECE_CONTROL = 3, // stands for no text: the begin or end of one
   PIECE_DEFINED = 4, // a symbol of the user: wherever it occurs in a text it is one piece
-  PIECE_UNUSED = 5,  // a result of merges that is cut again
+  PIECE_UNUSED = 5,  // a result of merges that is split again
   PIECE_BYTE = 6,    // a single byte
 } PieceKind;
 typedef struct Piece {
@@ -75,7 +75,7 @@ struct Vocabulary {
   const char *map_text; // the replacements, each with a final NUL
   size_t map_bytes;
   bool has_defined; // there are symbols of the user
-  bool spans;       // no piece has a space after other text, so a text may be cut before spaces
+  bool spans;       // no piece has a space after other text, so a text may be split before spaces
 };
 
 // Makes the table from the pieces for which `wanted` returns true; with `prefixes` it also finds
