@@ -186,7 +186,9 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
 
 // -- the search ---------------------------------------------------------------------------------
 
-enum { COMPILED_NODES = 40000 }; // nodes of all whole programs together that are compiled
+// Nodes of all whole programs together that are compiled. To find what to recompute takes about
+// LEVELS_COMPILED programs.
+enum { COMPILED_NODES = 40000, LEVELS_COMPILED = 10 };
 
 static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
@@ -277,10 +279,9 @@ static void sort_choices(const SearchTask *t, SearchResult *r) {
   }
 }
 
-// Returns the number of choices whose whole programs are compiled: more of small models.
-static uint32_t most_compiled(const Selected *of) {
-  uint32_t n = COMPILED_NODES / (graph_count(of->graph) + 1);
-  return n < 1 ? 1 : n > PLANNER_KEPT ? PLANNER_KEPT : n;
+// Returns the work of compiling the whole program of a choice, in nodes.
+static double whole_work(const Selected *of, const SearchChoice *c) {
+  return graph_count(of->graph) * (c->price.again > 0 ? (double)LEVELS_COMPILED : 1);
 }
 
 // Returns the first choice of a sorted result whose price is not of its whole program, or NULL.
@@ -291,9 +292,10 @@ static SearchChoice *first_open(SearchResult *r) {
 }
 
 bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
-  uint32_t most = most_compiled(of);
+  double work = COMPILED_NODES;
   SearchChoice *c;
-  for (uint32_t n = 0; (c = first_open(r)) && (n < most || c == r->at); n++) {
+  while ((c = first_open(r)) && (c == r->at || work >= whole_work(of, c))) {
+    work -= whole_work(of, c);
     if (!planner_confirm(s, of, c)) return false;
     sort_choices(t, r);
   }

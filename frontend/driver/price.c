@@ -4,13 +4,15 @@
 // four. Memory is extrapolated by price_peak.c.
 //
 // Where it is more than a processor has, a model that is its own only sample is compiled for the
-// memory that there is, as the compiler does it. Other samples are compiled again at higher
-// recompute levels: one for cheap values and gathered parameters, one for all segments of the
-// forward pass, the highest; then with the plain placement. Between the first two the compiler
-// recomputes one segment more with each level. The least share of the segments that fits is
-// interpolated between none and all of them:
+// memory that there is, as the compiler does it. Other samples are compiled again at two recompute
+// levels: one for all segments of the forward pass and, if that fits, one for cheap values and
+// gathered parameters. Between them the compiler recomputes one segment more with each level. The
+// least share of the segments that fits is interpolated between none and all of them:
 //
 //   share = (memory without - limit) / (memory without - memory with all), time alike
+//
+// What does not quite fit with all segments is also priced at the highest level, and with the plain
+// placement.
 #include "frontend/driver/price.h"
 
 #include <math.h>
@@ -18,10 +20,10 @@
 #include "frontend/driver/price_peak.h"
 
 // A program that needs this many times the memory does not fit at any recompute level.
-static const double HOPELESS = 6;
-// If a program needs this many times the memory with all segments recomputed, the plain placement
-// does not fit either.
-static const double HOPELESS_PLAIN = 1.5;
+static const double HOPELESS = 16;
+// If a program needs more than this many times the memory with all segments recomputed, the highest
+// level and the plain placement do not fit either.
+static const double NEAR = 1.5;
 // The search of a recompute level compiles about as much as this many programs.
 enum { PROGRAMS_OF_LEVELS = 4 };
 
@@ -88,62 +90,108 @@ static SearchPrice price_between(const SearchPrice *none, const SearchPrice *all
                        .again = share};
 }
 
-// Sets *price, which needs more than the memory, to the price of the least recomputation that fits,
-// or of that which needs least memory.
-static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
-                      SearchPrice *price) {
-  static const int levels[] = {AGAIN_GATHERS, AGAIN_SEGMENTS, AGAIN_ALL};
+// Sets *all, the price with all segments recomputed, which fits, to that of the least recomputation
+// that fits.
+static bool recompute_less(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                           SearchPrice *all) {
   double memory = p->task->memory;
-  SearchPrice before = *price, now;
-  for (size_t i = 0; i < countof(levels) && price->peak > memory; i++) {
-    if (!price_at(p, mesh, layout, (ProgramWay){.again = levels[i], .plain = plain}, &now))
-      return false;
-    int programs = price->programs + 1;
-    if (levels[i] == AGAIN_SEGMENTS && now.peak <= memory) {
-      now = price_between(&before, &now, (before.peak - memory) / (before.peak - now.peak));
-      now.peak = memory; // rounded, it might be above
-    } else if (levels[i] != AGAIN_GATHERS)
-      now.again = 1;
-    before = now;
-    if (now.peak <= memory || now.peak < price->peak) *price = now;
-    price->programs = programs;
+  SearchPrice some;
+  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_GATHERS, .plain = plain}, &some))
+    return false;
+  if (some.peak > memory) {
+    some = price_between(&some, all, (some.peak - memory) / (some.peak - all->peak));
+    some.peak = memory; // rounded, it might be above
   }
+  some.programs = all->programs + 1;
+  *all = some;
   return true;
+}
+
+// Sets *all, the price with all segments recomputed, which does not quite fit, to that of the
+// highest level if it needs less memory.
+static bool recompute_more(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                           SearchPrice *all) {
+  SearchPrice more;
+  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_ALL, .plain = plain}, &more))
+    return false;
+  more.again = 1;
+  int programs = all->programs + 1;
+  if (more.peak < all->peak) *all = more;
+  all->programs = programs;
+  return true;
+}
+
+// Sets *price to that of the least recomputation that fits, or of that which needs least memory.
+// `none`: the price without recomputation, NULL: not known. Full recomputation is priced first,
+// because many layouts do not fit even then.
+static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                      const SearchPrice *none, SearchPrice *price) {
+  double memory = p->task->memory;
+  SearchPrice all;
+  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_SEGMENTS, .plain = plain}, &all))
+    return false;
+  all.again = 1;
+  bool good = true;
+  if (all.peak <= memory)
+    good = recompute_less(p, mesh, layout, plain, &all);
+  else if (all.peak <= NEAR * memory)
+    good = recompute_more(p, mesh, layout, plain, &all);
+  *price = none && none->peak < all.peak ? *none : all;
+  price->programs = all.programs + (none ? none->programs : 0);
+  return good;
 }
 
 // Sets *price, which needs more than the memory, to that of the plain placement if this needs less
 // memory.
 static bool place_plainly(const Pricer *p, const Mesh *mesh, const Layout *layout,
                           SearchPrice *price) {
-  SearchPrice plain;
-  if (!price_at(p, mesh, layout, (ProgramWay){.plain = true}, &plain)) return false;
-  if (plain.peak > p->task->memory && !recompute(p, mesh, layout, true, &plain)) return false;
+  SearchPrice none, plain;
+  if (!price_at(p, mesh, layout, (ProgramWay){.plain = true}, &none)) return false;
+  plain = none;
+  if (none.peak > p->task->memory && !recompute(p, mesh, layout, true, &none, &plain)) return false;
   int programs = price->programs + plain.programs;
   if (plain.peak < price->peak) *price = plain;
   price->programs = programs;
   return true;
 }
 
-// Sets *price, which needs more than the memory, to that of a program that is compiled for the
-// memory.
+// Sets *price to that of a program that is compiled for the memory, in which it does not fit
+// without recomputation. none: as in recompute.
 static bool price_within(const Pricer *p, const Mesh *mesh, const Layout *layout,
-                         SearchPrice *price) {
+                         const SearchPrice *none, SearchPrice *price) {
   double memory = p->task->memory;
-  if (p->task->npriced == 1) {
-    if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, price)) return false;
-    price->programs += PROGRAMS_OF_LEVELS;
-    return true;
-  }
-  if (!recompute(p, mesh, layout, false, price)) return false;
-  bool near = price->peak > memory && price->peak <= HOPELESS_PLAIN * memory;
+  if (!recompute(p, mesh, layout, false, none, price)) return false;
+  bool near = price->peak > memory && price->peak <= NEAR * memory;
   return !near || place_plainly(p, mesh, layout, price);
 }
 
-bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchPrice *out) {
+// Sets *price, of a layout that is likely to need recomputation. Returns false if it cannot be
+// compiled.
+static bool price_over(const Pricer *p, const Mesh *mesh, const Layout *layout,
+                       SearchPrice *price) {
+  SearchPrice none;
+  if (!price_within(p, mesh, layout, NULL, price)) return false;
+  if (price->peak > p->task->memory || price->again > 0) return true;
+  int programs = price->programs + 1;
+  if (!price_at(p, mesh, layout, (ProgramWay){0}, &none)) return false;
+  if (none.peak <= p->task->memory) *price = none;
+  price->programs = programs;
+  return true;
+}
+
+bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                  SearchPrice *out) {
   const Pricer *p = with;
+  double memory = p->task->memory;
+  if (hint.over && p->task->npriced > 1) return price_over(p, mesh, layout, out);
   if (!price_at(p, mesh, layout, (ProgramWay){0}, out)) return false;
-  bool fits = out->peak <= p->task->memory, hopeless = out->peak > HOPELESS * p->task->memory;
-  return fits || hopeless || price_within(p, mesh, layout, out);
+  SearchPrice none = *out;
+  bool slow = hint.enough > 0 && none.seconds > hint.enough;
+  if (none.peak <= memory || none.peak > HOPELESS * memory || slow) return true;
+  if (p->task->npriced > 1) return price_within(p, mesh, layout, &none, out);
+  if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, out)) return false;
+  out->programs += PROGRAMS_OF_LEVELS;
+  return true;
 }
 
 double price_products(const void *with, int64_t processors) {

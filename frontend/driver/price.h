@@ -13,9 +13,9 @@ typedef struct Pricer {
   Selected of;
 } Pricer;
 
-// Sets *out to the price of a layout that layout_check accepts. `with` is a Pricer. Returns false
-// if the layout cannot be compiled. A SearchTask has it as its callback `price`. Not thread-safe.
-bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchPrice *out);
+// The callback `price` of a SearchTask; `with` is a Pricer. Not thread-safe.
+bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                  SearchPrice *out);
 // Returns the predicted seconds of all products of a step at their rate, without the time to load
 // operands and to start them, divided evenly among so many processors. `with` is a Pricer. Returns
 // 0 if the model cannot be compiled for one processor.

@@ -1,8 +1,13 @@
 // The table of the choices that the joint search has come to, with their estimates and prices.
+#include <math.h>
 #include <string.h>
 
 #include "ir/base/hash.h"
 #include "partition/search/choices_internal.h"
+
+// A layout that does not fit the memory, and without recomputation takes so many times as long as
+// the best one, is not priced with recomputation.
+static const double SLOWER = 1.2;
 
 enum {
   SLOTS = 2 * JOINT_MOST, // of the hash table
@@ -11,7 +16,7 @@ enum {
   ESTIMATES_A_PRICE = 12,
   // Work for each doubling of the number of processors, in nodes that are compiled: about 25
   // microseconds each.
-  WORK_A_DOUBLING = 20000
+  WORK_A_DOUBLING = 18000
 };
 
 // -- layouts --------------------------------------------------------------------------------------
@@ -100,12 +105,32 @@ static bool changes(const LayoutCost *x, const LayoutCost *y) {
   return x->flops != y->flops || x->traffic != y->traffic || x->memory != y->memory;
 }
 
+// Returns whether the dim is in a declaration or a contraction. Splits of others, such as the
+// halves that rotary positions turn, hardly divide any work.
+static bool is_substantial(const SearchTask *t, const Dim *dim) {
+  const Graph *g = t->model;
+  bool found = false;
+  for (uint32_t i = 0; i < g->decl.n; i++)
+    for (int k = 0; k < g->decl.at[i].rank; k++)
+      found |= dim_get(g->dims, g->decl.at[i].dims[k]) == dim;
+  for (uint32_t i = 0; i < t->nsamples && !found; i++)
+    for (NodeId n = 1; n <= graph_count(t->sample[i].graph) && !found; n++) {
+      const Node *x = graph_node(t->sample[i].graph, n);
+      const DimTable *dims = t->sample[i].graph->dims;
+      for (int k = 0; k < x->dims.n && x->op == OP_CONTRACT; k++)
+        found |= !strcmp(dim_get(dims, x->dims.at[k])->name, dim->name);
+      for (int k = 0; k < x->attr.ndims && x->op == OP_CONTRACT; k++)
+        found |= !strcmp(dim_get(dims, x->attr.dims[k])->name, dim->name);
+    }
+  return found;
+}
+
 // Finds the dims whose split over two processors changes the work or the memory of one.
 static void find_useful(Joint *j) {
   const Mesh two = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
   LayoutCost none = search_cost(j->task, &two, &(Layout){0});
   for (uint32_t d = 0; d < j->space.ndims; d++)
-    for (int soft = 0; soft < 2; soft++) {
+    for (int soft = 0; soft < 2 && is_substantial(j->task, j->space.dim[d]); soft++) {
       LayoutRule rule = {.dim = j->space.dim[d]->name, .soft = soft, .axes = {1, {0}}};
       LayoutCost split = search_cost(j->task, &two, &(Layout){1, &rule});
       if (changes(&split, &none)) *(soft ? &j->useful_soft : &j->useful) |= (DimSet)1 << d;
@@ -170,11 +195,18 @@ static void note_best(Joint *j, const Tried *c) {
     j->best = c;
 }
 
+// Where all choices are priced, recomputation always matters.
+static SearchHint hint_of(const Joint *j, const Tried *c) {
+  bool some = j->best && !isinf(j->work);
+  return (SearchHint){.enough = some ? SLOWER * j->best->choice.price.seconds : 0, .over = c->over};
+}
+
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
   if (c->priced || c->impossible) return true;
   if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
-  c->priced = t->price(t->pricer, c->choice.mesh, &c->choice.layout, &c->choice.price);
+  c->priced =
+      t->price(t->pricer, c->choice.mesh, &c->choice.layout, hint_of(j, c), &c->choice.price);
   c->impossible = !c->priced;
   j->result->npriced++;
   j->work -= j->nodes * (c->choice.price.programs - 1);

@@ -26,7 +26,7 @@ enum {
   BEAM = 24,       // the best choices that are expanded
   OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
   SMALL_SHARE = 8, // all moves are priced if that takes at most this part of the work
-  MORE_WORK = 3    // times as much work may be added where no seed fits the memory
+  MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
 
 // -- what is priced first -----------------------------------------------------------------------
@@ -138,7 +138,7 @@ static void seed_and_climb(Joint *j) {
   double work = j->work;
   joint_seeds(j, &seeds);
   sort_by_estimate(j, &seeds);
-  price_some(j, &seeds, 1, work / 4);
+  price_some(j, &seeds, 1, work / 3);
   if (!has_fitting(j)) {
     j->work += MORE_WORK * work;
     price_some(j, &seeds, UINT8_MAX, j->work / 2);

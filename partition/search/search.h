@@ -46,6 +46,14 @@ typedef struct SearchPrice {
   int programs; // the number of programs that were compiled for the price, one for all samples
 } SearchPrice;
 
+// What the search knows of a layout before it has a price.
+typedef struct SearchHint {
+  // A layout that needs more than the memory, and takes more than so many seconds already without
+  // recomputation, need not be priced with recomputation. 0: it must be.
+  double enough;
+  bool over; // it is likely to need more than the memory without recomputation
+} SearchHint;
+
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
 // over samples of weight * cost of the graph.
 typedef struct SearchSample {
@@ -77,8 +85,9 @@ typedef struct SearchTask {
   void (*progress)(void *watcher, uint64_t n, const SearchChoice *best);
   void *watcher;
   // Sets *out to the price of a layout that layout_check accepts; returns false if it cannot be
-  // compiled.
-  bool (*price)(void *pricer, const Mesh *mesh, const Layout *layout, SearchPrice *out);
+  // compiled. Not thread-safe.
+  bool (*price)(void *pricer, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                SearchPrice *out);
   void *pricer;
   const SearchChoice *own; // a layout (mesh and layout) that search_best prices, too, or NULL
 } SearchTask;

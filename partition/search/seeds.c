@@ -6,6 +6,8 @@
 //   tensor    one axis splits a set of dims that covers the parameters, such as heads, hidden units
 //             and vocabulary: the sets with the lowest estimates on two processors;
 //             the others split data; with and without a soft rule for data on that axis, and ZeRO
+//   sequence  as tensor with a soft rule and ZeRO, but the axis splits a single dim of such a set: the
+//             heads in attention, positions elsewhere
 //   both      all axes split data and, beside it, those dims of such a set that are in no tensor with
 //             these: the rows of tables of embeddings, say
 //   dims      the layouts of dims with the lowest estimates, by branch and bound (search.c), and these
@@ -24,6 +26,10 @@ enum {
   TENSOR_SOFT,
   TENSOR_SHARDED,
   SOFT_SHARDED,
+  TENSOR_WITHIN,
+  SOFT_WITHIN,
+  SEQUENCE,
+  SEQUENCE_ALONE,
   BOTH,
   DIMS,
   YOURS
@@ -103,22 +109,23 @@ static Axes all_axes(const Mesh *mesh, int but) {
   return all;
 }
 
-// Adds the layout with tensors of one or two kinds split over all axes, or over all but axis `but`.
-static void add_sharded(Seeds *s, const Mesh *mesh, const Layout *l, int but, uint8_t family) {
+// Adds the layout with tensors of one or two kinds split over all axes, or parameters over all but
+// axis `but`. The latter are of the family `within`, so that some of both are priced.
+static void add_sharded(Seeds *s, const Mesh *mesh, const Layout *l, int but, uint8_t family,
+                        uint8_t within) {
   static const struct {
     LayoutScope scope, also; // equal: one kind
-    bool all;
-  } ways[] = {{LAYOUT_PARAMETERS, LAYOUT_PARAMETERS, true},
+    bool all;                // `scope` over all axes; `also` always is
+  } ways[] = {{LAYOUT_PARAMETERS, LAYOUT_GRADIENTS, false},
               {LAYOUT_PARAMETERS, LAYOUT_GRADIENTS, true},
               {LAYOUT_OPTIMIZER, LAYOUT_OPTIMIZER, true},
-              {LAYOUT_PARAMETERS, LAYOUT_PARAMETERS, false}};
+              {LAYOUT_PARAMETERS, LAYOUT_PARAMETERS, true}};
   for (size_t i = 0; i < countof(ways); i++) {
-    Axes axes = all_axes(mesh, ways[i].all ? -1 : but);
-    LayoutRule rule = {.scope = ways[i].scope, .axes = axes};
-    LayoutRule also = {.scope = ways[i].also, .axes = axes};
+    LayoutRule rule = {.scope = ways[i].scope, .axes = all_axes(mesh, ways[i].all ? -1 : but)};
+    LayoutRule also = {.scope = ways[i].also, .axes = all_axes(mesh, -1)};
     Layout with = joint_with(s->j, s->a, l, &rule);
     with = joint_with(s->j, s->a, &with, &also);
-    add(s, mesh, &with, family);
+    add(s, mesh, &with, ways[i].all ? family : within);
   }
 }
 
@@ -193,17 +200,65 @@ static Layout split_tensors(const Seeds *s, const Mesh *mesh, Layout l, int axis
   return l;
 }
 
-// Adds the layouts in which the axis splits the dims of tensors, and the other axes split data.
-static void add_tensor(Seeds *s, const Mesh *mesh, int axis, DimSet set) {
+// The layout of lowest estimate so far in which `axis` splits the dims `set` of tensors.
+typedef struct Base {
+  const Tried *tried; // NULL: there is none
+  int axis;
+  DimSet set;
+} Base;
+
+// Adds a layout, and makes it the base if its estimate is lower.
+static void add_base(Seeds *s, const Mesh *mesh, const Layout *l, uint8_t family, int axis,
+                     DimSet set, Base *base) {
+  uint32_t before = s->out->n;
+  add(s, mesh, l, family);
+  if (s->out->n == before) return;
+  Tried *c = s->out->at[before];
+  if (!joint_estimate(s->j, c)) return;
+  if (!base->tried || c->choice.cost.seconds < base->tried->choice.cost.seconds)
+    *base = (Base){c, axis, set};
+}
+
+static LayoutRule soft_data(const Seeds *s) {
+  return (LayoutRule){.dim = s->j->space.dim[s->data[s->ndata > 1]]->name, .soft = true};
+}
+
+// Adds the layouts in which the axis splits the dims of tensors, and the other axes split data,
+// without and with a soft rule for data on that axis.
+static void add_tensor(Seeds *s, const Mesh *mesh, int axis, DimSet set, Base *plain, Base *soft) {
   Layout l = split_tensors(s, mesh, data_layout(s, mesh, axis), axis, set);
-  add(s, mesh, &l, TENSOR);
-  add_sharded(s, mesh, &l, axis, TENSOR_SHARDED);
+  add_base(s, mesh, &l, TENSOR, axis, set, plain);
   if (!s->ndata) return;
-  uint32_t d = s->data[s->ndata > 1];
-  LayoutRule soft = {.dim = s->j->space.dim[d]->name, .soft = true};
-  l = with_axis(s, &l, soft, axis);
-  add(s, mesh, &l, TENSOR_SOFT);
-  add_sharded(s, mesh, &l, axis, SOFT_SHARDED);
+  l = with_axis(s, &l, soft_data(s), axis);
+  add_base(s, mesh, &l, TENSOR_SOFT, axis, set, soft);
+}
+
+// Adds the layouts in which the axis of the base splits one of its dims of tensors and, where that
+// dim is not, data; the other axes split data. Parameters are split over all axes.
+static void add_sequence(Seeds *s, const Mesh *mesh, const Base *base) {
+  LayoutRule shard = {.scope = LAYOUT_PARAMETERS, .axes = all_axes(mesh, -1)};
+  for (uint32_t d = 0; base->set >> d; d++) {
+    if (!(base->set >> d & 1)) continue;
+    Layout l = data_layout(s, mesh, base->axis);
+    l = split_tensors(s, mesh, l, base->axis, (DimSet)1 << d);
+    l = with_axis(s, &l, soft_data(s), base->axis);
+    l = joint_with(s->j, s->a, &l, &shard);
+    add(s, mesh, &l, mesh->naxes > 1 ? SEQUENCE : SEQUENCE_ALONE);
+  }
+}
+
+// Adds the layouts with an axis for tensors. Only those with the lowest estimates on this mesh are
+// added with ZeRO, too: estimates take time.
+static void add_tensors(Seeds *s, const Mesh *mesh) {
+  Base plain = {0}, soft = {0};
+  for (int k = 0; k < mesh->naxes; k++)
+    for (uint32_t n = 0; n < s->ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
+      add_tensor(s, mesh, k, s->tensor[n].set, &plain, &soft);
+  if (plain.tried)
+    add_sharded(s, mesh, &plain.tried->choice.layout, plain.axis, TENSOR_SHARDED, TENSOR_WITHIN);
+  if (!soft.tried) return;
+  add_sharded(s, mesh, &soft.tried->choice.layout, soft.axis, SOFT_SHARDED, SOFT_WITHIN);
+  add_sequence(s, mesh, &soft);
 }
 
 static bool clashes_with_data(const Seeds *s, uint32_t d) {
@@ -226,7 +281,7 @@ static void add_both(Seeds *s, const Mesh *mesh) {
   }
   if (l.n == before) return;
   add(s, mesh, &l, BOTH);
-  add_sharded(s, mesh, &l, -1, BOTH);
+  add_sharded(s, mesh, &l, -1, BOTH, BOTH);
 }
 
 static void add_own(Seeds *s) {
@@ -260,7 +315,7 @@ static void add_dims(Seeds *s) {
   const SearchResult *r = search_layouts(j->a, &t);
   for (uint32_t i = 0; i < r->n; i++) {
     add(s, r->at[i].mesh, &r->at[i].layout, DIMS);
-    add_sharded(s, r->at[i].mesh, &r->at[i].layout, -1, DIMS);
+    add_sharded(s, r->at[i].mesh, &r->at[i].layout, -1, DIMS, DIMS);
   }
 }
 
@@ -275,11 +330,9 @@ void joint_seeds(Joint *j, TriedList *out) {
     Layout data = data_layout(&s, mesh, -1);
     add(&s, mesh, &(Layout){0}, NOTHING);
     add(&s, mesh, &data, DATA);
-    add_sharded(&s, mesh, &data, -1, DATA_SHARDED);
+    add_sharded(&s, mesh, &data, -1, DATA_SHARDED, DATA_SHARDED);
     add_both(&s, mesh);
-    for (int k = 0; k < mesh->naxes; k++)
-      for (uint32_t n = 0; n < s.ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
-        add_tensor(&s, mesh, k, s.tensor[n].set);
+    add_tensors(&s, mesh);
   }
   arena_free(s.a);
 }

@@ -171,7 +171,7 @@ static const char *compare(Loaded *l, Kind kind, const SearchChoice *priced) {
 }
 
 static bool set_price(const Loaded *l, SearchChoice *c) {
-  return l->task.price(l->task.pricer, c->mesh, &c->layout, &c->price);
+  return l->task.price(l->task.pricer, c->mesh, &c->layout, (SearchHint){0}, &c->price);
 }
 
 static const char *check_layout(Loaded *l, Kind kind) {

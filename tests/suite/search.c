@@ -460,8 +460,8 @@ static void price_case(const char *path, const char *mesh, const char *layout) {
   SearchChoice c = {.mesh = &s->model->mesh, .layout = s->model->layout};
   Selected of;
   const char *wrong = with_prices(&l);
-  if (!wrong &&
-      !(l.task.price(l.task.pricer, c.mesh, &c.layout, &c.price) && session_select(s, &of)))
+  if (!wrong && !(l.task.price(l.task.pricer, c.mesh, &c.layout, (SearchHint){0}, &c.price) &&
+                  session_select(s, &of)))
     wrong = "the layout cannot be priced";
   SearchPrice priced = c.price;
   if (!wrong && !planner_confirm(s, &of, &c)) wrong = "the program cannot be compiled";

@@ -174,6 +174,8 @@ const PlanCase plan_cases[] = {
               {"tensors of experts", "f=rows,vocab=rows", NULL},
               {"experts and tensors", "g=rows,own=rows,f=cols", "rows=4,cols=2"},
               {"experts and vocabulary", "g=rows,own=rows,vocab=cols,f=cols", "rows=4,cols=2"},
+              {"data, experts on one axis", "g=rows+cols,own=cols,optimizer/all=rows+cols",
+               "rows=4,cols=2"},
               {0}},
      .why = "Each GPU has one expert, and tokens travel to it: two all-to-alls a layer instead of "
             "the weights of all experts."},
@@ -197,6 +199,8 @@ const PlanCase plan_cases[] = {
           {"experts in a host, ZeRO-3 over hosts",
            "g=hosts+gpus,own=gpus,parameters/all=hosts,gradients/all=hosts", NULL},
           {"experts over hosts, tensors in a host", "g=hosts,own=hosts,f=gpus,vocab=gpus", NULL},
+          {"the same, optimizer over hosts",
+           "g=hosts,own=hosts,f=gpus,vocab=gpus,optimizer/all=hosts", NULL},
           {0}},
      .why = "The weights of 64 experts are 26 B parameters: they stay where they are, and tokens "
             "travel."},
@@ -216,6 +220,9 @@ const PlanCase plan_cases[] = {
                "rows=4,cols=2"},
               {"ZeRO-1", "b=rows,optimizer/all=rows", NULL},
               {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL},
+              {"rows of tables, data, ZeRO-1",
+               "b=rows,users=rows,items=rows,shops=rows,optimizer/all=rows", NULL},
+              {"rows of large tables, data", "b=rows,users=rows,items=rows", NULL},
               {0}},
      .why =
          "Tables of 16 GB and as much of Adagrad's state are split by rows, and the rows that a "
@@ -238,6 +245,9 @@ const PlanCase plan_cases[] = {
               {"data and channels", "b=rows,c1=cols,c4=cols", "rows=4,cols=2"},
               {"data and channels of the middle", "b=rows,c2=cols", "rows=4,cols=2"},
               {"data and bands, ZeRO-1", "b=rows,y=cols,y2=cols,y4=cols,optimizer/all=rows",
+               "rows=4,cols=2"},
+              {"columns of pictures", "x=rows,x2=rows,x4=rows", NULL},
+              {"tiles of pictures", "y=rows,y2=rows,y4=rows,x=cols,x2=cols,x4=cols",
                "rows=4,cols=2"},
               {0}},
      .why = "Four pictures for eight GPUs: each picture is cut into two bands, which exchange only "
@@ -263,6 +273,7 @@ const PlanCase plan_cases[] = {
                "rows=4,cols=2"},
               {"heads in attention, positions elsewhere",
                "groups=rows,soft/t=rows,parameters/all=rows", NULL},
+              {"the same, ZeRO-1", "groups=rows,soft/t=rows,optimizer/all=rows", NULL},
               {0}},
      .why = "One sequence cannot be split as a batch; its positions are split instead, so that "
             "products see 16,384 tokens a GPU, and only keys and values travel."},
