@@ -100,6 +100,14 @@ example resnet accuracy at-least 0.3 --data-dir "$tmp" --set train.steps=30 <<X
 +rows=4 b=rows
 rows=2,cols=2 b=rows,c1=cols,c4=cols
 X
+example mixup accuracy at-least 0.88 --data-dir "$tmp" <<X
+none
+rows=4 b=rows
+X
+example depth accuracy at-least 0.97 --data-dir "$tmp" <<X
+none
+rows=2,cols=2 b=rows,h=cols
+X
 example cifar accuracy at-least 0.5 --data-dir "$tmp" --set train.steps=25 <<X
 +none
 +rows=4 b=rows
