@@ -217,8 +217,8 @@ MESHC_API int meshc_run(meshc_program *program, const meshc_array *in, size_t ni
 
 /* Returns the address of a tensor in the memory of the program, in C order of its dims. Returns
  * NULL if the tensor is not in that form (several processors, another order of dims, a program on a
- * GPU), or if there is no such tensor. The caller writes inputs before each meshc_run. Outputs are valid until
- * the next meshc_run. The memory lives as long as the program. */
+ * GPU), or if there is no such tensor. The caller writes inputs before each meshc_run. Outputs are
+ * valid until the next meshc_run. The memory lives as long as the program. */
 MESHC_API void *meshc_data(meshc_program *program, meshc_kind kind, const char *name);
 
 /* -- training on the model's data ------------------------------------------------------------- */

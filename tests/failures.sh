@@ -259,6 +259,8 @@ command eval no yes "memory thread output" eval net.mesh --checkpoint ck
 command generate no yes "memory thread output" generate talk.mesh --prompt-file ids.txt --prompt "1 2 3 4 5 6 7 8 9" --max-tokens 9 --temperature 1
 command beams-json no yes memory generate talk.mesh --prompt "1 2" --beams 2 --max-tokens 4 --json
 command predict yes yes "memory thread file" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
+command compile yes yes "memory thread file" compile net.mesh --cpu native --for train --checkpoint ck -o packed -q
+command package yes yes "memory thread file" predict packed --feed x=x.npy --out pred.npz
 command dump yes yes "memory file" dump net.mesh --stage all --dir d
 command explain yes yes "memory file" explain net.mesh --format html --out e.html
 command plan no yes memory plan net.mesh --mesh p=2

@@ -66,7 +66,7 @@ must "$meshc" compile "$net" --cpu native -o native -q
 check "native names the processor" grep -q '"identity"' native/package.json
 
 # -- errors -------------------------------------------------------------------------------------------------------
-expect "no folder" 2 "compile writes a folder: name it.*E0601" "$meshc" compile "$net"
+expect "no folder" 2 "compile writes a folder or file: name it.*E0601" "$meshc" compile "$net"
 expect "an unknown level" 2 "cpu:1:1: error: --cpu knows no level 'x86'" "$meshc" compile "$net" --cpu x86 -o no
 expect "a level twice" 2 "names native twice" "$meshc" compile "$net" --cpu native,native -o no
 mkdir -p full && echo notes >full/notes.txt
@@ -74,6 +74,7 @@ expect "a folder with other files" 1 "full exists and is no package" "$meshc" co
 check "they are still there" test -s full/notes.txt
 expect "no train block" 3 "the model has no train block.*E0404" "$meshc" compile rows.mesh --for train -o no
 expect "no outputs" 2 "the model has no output to predict" "$meshc" compile "$root/examples/lstm.mesh" -o no
+expect "generation" 1 "for:1:1: error: packages that generate text are not in this version" "$meshc" compile "$net" --for generate -o no
 expect "a GPU" 1 "packages for a GPU are not in this version" "$meshc" compile "$net" --device cuda -o no
 check "nothing was written" test ! -e no
 expect "an option of models" 2 "set:1:1: error: --set is an option of models, and levels is a package" "$meshc" predict levels --set b=2 --feed x=rows/x.npy
@@ -140,6 +141,89 @@ holds "a loss a step" "$(grep -c '^loss' "$tmp/out")" 3
 expect "no package" 1 "nowhere is no package: it has no package.json .E0701" ./packaged nowhere
 expect "another CPU, in a program" 1 "has no code for this processor.*E0807" env MESHC_CPU=z80 ./packaged levels
 
+# -- executables and objects ---------------------------------------------------------------------------------------
+unset LD_LIBRARY_PATH
+must "$meshc" predict "$net" --feed x=rows/x.npy --fetch y --out want
+must "$meshc" compile "$net" --cpu native --emit exe -o net.run -q
+expect "an executable" 0 "" env -i ./net.run --feed x=rows/x.npy --out got
+same "what the executable computes" want/y.npy got/y.npy
+expect "its results on the terminal" 0 "^y .b 20, o 2. f32" ./net.run --feed x=rows/x.npy
+expect "its help" 0 "^input  x f32 .b 8, d 4." ./net.run --help
+expect "its errors" 2 "the input x is needed and not fed.*E0606" ./net.run
+expect "its options" 2 "unknown option '--set'" ./net.run --set b=2
+head -c "$(($(wc -c <net.run) - 100))" net.run >short.run
+chmod +x short.run
+expect "an executable that is cut off" 5 "short.run contains no package, or is cut off.*E0702" ./short.run --feed x=rows/x.npy
+expect "the program without a package" 5 "contains no package" "$build/meshc_runner" --feed x=1
+cat >use.c <<'END'
+#include "net.h"
+#include <stdio.h>
+int main(void) {
+  float x[net_x_ELEMENTS], y[net_y_ELEMENTS];
+  net *m = net_init();
+  for (int i = 0; i < net_x_ELEMENTS; i++) x[i] = (float)(i % 10) * 0.1f;
+  if (!m || net_run(m, x, y)) return puts(net_error()), 1;
+  for (int i = 0; i < net_y_ELEMENTS; i++) printf("y %a\n", (double)y[i]);
+  net_free(m);
+  return 0;
+}
+END
+if [ -z "$sanitized" ]; then
+  LD_LIBRARY_PATH=$tmp/lib run ./packaged native
+  cp "$tmp/out" want.txt
+  must "$meshc" compile "$net" --cpu native --emit shared -o net.so -q
+  must cc -std=c99 -Wall -Wextra -Werror -pedantic use.c -o use ./net.so
+  run ./use
+  same "a shared object" want.txt "$tmp/out"
+  nm -D --defined-only net.so | awk '$2 == "T" {print $3}' | sort | tr '\n' ' ' >"$tmp/names"
+  holds "its functions" "$(cat "$tmp/names")" "net_error net_free net_init net_run "
+  run ldd net.so
+  if says 'LLVM|libmeshc'; then fail "the shared object needs $(output)"; else pass; fi
+  must "$meshc" compile "$net" --cpu native --emit obj -o net.o -q
+  # shellcheck disable=SC2046
+  must cc -std=c99 -Wall -Wextra -Werror -pedantic use.c net.o -o use_object $(pkg-config --libs meshc_run)
+  LD_LIBRARY_PATH=$tmp/lib run ./use_object
+  same "an object" want.txt "$tmp/out"
+  if command -v c++ >/dev/null; then
+    must cp use.c use.cc
+    must c++ -std=c++17 -Wall -Wextra -Werror -pedantic use.cc -o use_cc ./net.so
+  else
+    skip
+  fi
+else
+  skip 9
+fi
+expect "no C compiler" 1 "cannot run the C compiler nothing: No such file.*E0807" env CC=nothing "$meshc" compile "$net" --emit shared -o no.so
+check "no file of it" test ! -e no.so -a ! -e no.so.partial -a ! -e no.h
+must "$meshc" compile "$net" --cpu x86-64-v3 --emit llvm -o kernels.ll -q
+check "text of LLVM" grep -q "^define void @" kernels.ll
+must "$meshc" compile "$net" --cpu aarch64 --emit asm -o kernels.s -q
+check "assembly of another processor" grep -q "fmla" kernels.s
+expect "an unknown kind" 2 "emit:1:1: error: --emit takes package.exe.obj.shared.llvm.asm, not 'zip'" "$meshc" compile "$net" --emit zip -o no
+
+# -- another processor, emulated -----------------------------------------------------------------------------------
+# MESHC_AARCH64 is a folder with include/jansson.h, include/zlib.h, lib/libjansson.a and lib/libz.a for aarch64.
+if [ -d "${MESHC_AARCH64:-}" ] && command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
+  # shellcheck disable=SC2046
+  must aarch64-linux-gnu-gcc -O1 -std=c17 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DMESHC_VERSION='"test"' -I"$root" -I"$root/include" \
+    -I"$build/generated" -I"$MESHC_AARCH64/include" "$root/tests/api/packaged.c" $(ls "$root"/ir/base/*.c "$root"/ir/program/*.c \
+    "$root"/collectives/local/*.c "$root"/collectives/ranks/*.c "$root"/runtime/files/*.c "$root"/runtime/data/*.c "$root"/runtime/exec/*.c \
+    "$root"/runtime/gpu/*.c "$root"/runtime/train/*.c "$root"/runtime/package/*.c "$root"/runtime/library/*.c | grep -v 'comm_mpi\|runner_main') \
+    -L"$MESHC_AARCH64/lib" -o packaged_aarch64 -static -ljansson -lz -lm -lpthread -ldl
+  for mesh in "--mesh p=1 --layout none" "--mesh rows=2,cols=2 --layout b=rows,h=cols"; do
+    # shellcheck disable=SC2086
+    must "$meshc" compile "$net" $mesh --cpu aarch64,x86-64-v3 --for train -o both -q
+    LD_LIBRARY_PATH=$tmp/lib run ./packaged both 5
+    cp "$tmp/out" want.txt
+    expect "five steps on aarch64 with $mesh" 0 "^loss 0x" qemu-aarch64 ./packaged_aarch64 both 5
+    same "their losses" want.txt "$tmp/out"
+  done
+else
+  skip 4
+fi
+
+LD_LIBRARY_PATH=$tmp/lib
+export LD_LIBRARY_PATH
 # -- damage -------------------------------------------------------------------------------------------------------
 cat >small.mesh <<'END'
 dim b = 4, d = 3

@@ -50,6 +50,13 @@ static void sort_levels(PackagePlan *plan) {
 bool package_options(Session *s, PackagePlan *plan) {
   const OptionUse *use = option_use(s->opt, OPTION_CPU);
   int word;
+  const char *asked = option_text(s->opt, OPTION_PACKAGE_FOR);
+  if (asked && !strcmp(asked, "generate")) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_PACKAGE_FOR)->pos,
+               "packages that generate text are not in this version of meshc");
+    return diag_hint(s->diag, "meshc generate writes text from the model; --for predict and train "
+                              "make packages");
+  }
   if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
   plan->trains = word == 1;
   const char *list = use                             ? use->text
@@ -108,4 +115,10 @@ bool package_builds(Session *s, PackagePlan *plan) {
   for (uint32_t i = 0; i < plan->nlevels; i++)
     if (!add_builds(s, plan, plan->level[i])) return false;
   return true;
+}
+
+int package_part(const PackagePlan *plan, const char *name) {
+  for (uint32_t k = 0; k < plan->nparts; k++)
+    if (!strcmp(plan->part[k].name, name)) return (int)k;
+  return -1;
 }

@@ -24,10 +24,22 @@ typedef struct PackageBuild {
 typedef struct PackagePlan {
   bool trains;
   uint32_t nlevels, nparts, nbuilds;
+  uint32_t nvalues; // of the package that was written, and their bytes
+  int64_t bytes;
   const char *level[PACKAGE_BUILDS]; // as --cpu names them
   PackagePart part[PACKAGE_PARTS];
   PackageBuild build[2 * PACKAGE_BUILDS];
 } PackagePlan;
+
+// The kinds of --emit.
+typedef enum PackageEmit {
+  EMIT_PACKAGE,
+  EMIT_EXE,
+  EMIT_OBJ,
+  EMIT_SHARED,
+  EMIT_LLVM,
+  EMIT_ASM
+} PackageEmit;
 
 // -- package_programs.c
 // Selects the graphs of the parts. Returns false after an error.
@@ -37,5 +49,13 @@ MUST_USE bool package_parts(Session *s, PackagePlan *plan);
 MUST_USE bool package_options(Session *s, PackagePlan *plan);
 // Compiles the parts up to their programs, for every build. Returns false after an error.
 MUST_USE bool package_builds(Session *s, PackagePlan *plan);
+// Returns the index of the part of that name, or -1.
+int package_part(const PackagePlan *plan, const char *name);
+// -- package_make.c
+// Writes the package to folder `path`. Returns false after an error.
+MUST_USE bool package_write(Session *s, PackagePlan *plan, const char *path);
+// -- package_emit.c
+// Writes another kind of file than a package to `out`. Returns false after an error.
+MUST_USE bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit kind);
 
 #endif

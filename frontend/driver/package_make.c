@@ -11,7 +11,7 @@
 
 typedef struct Making {
   Session *s;
-  PackagePlan plan;
+  PackagePlan *plan;
   PackageWriter *writer;
   json_t *root;
   uint32_t nvalues;
@@ -46,12 +46,12 @@ static bool read_values(Making *m, const Exec *e, const Program *p) {
 // initial ones. They are bound for a program that computes nothing.
 static bool make_values(Making *m) {
   Session *s = m->s;
-  const Compilation *first = &m->plan.build[0].made[0];
+  const Compilation *first = &m->plan->build[0].made[0];
   Compiled kept = *first->compiled;
   Compilation bound = {.compiled = &kept};
-  kept.program = program_of_values(s->arena, first->compiled->program, m->plan.trains);
+  kept.program = program_of_values(s->arena, first->compiled->program, m->plan->trains);
   Exec *e = session_exec(s, &bound, NULL, NULL);
-  bool ok = e && values_load(s, e, kept.program, m->plan.trains, &m->steps) &&
+  bool ok = e && values_load(s, e, kept.program, m->plan->trains, &m->steps) &&
             read_values(m, e, kept.program);
   exec_free(e);
   return ok && package_put_values(m->writer, m->nvalues, m->value, m->kind);
@@ -89,9 +89,9 @@ static Program *packed_program(const Making *m, const Program *from) {
 
 static const char *build_name(const Making *m, const PackageBuild *b) {
   uint32_t same = 0, at = 0;
-  for (uint32_t i = 0; i < m->plan.nbuilds; i++) {
-    if (&m->plan.build[i] == b) at = same;
-    same += !strcmp(m->plan.build[i].cpu, b->cpu);
+  for (uint32_t i = 0; i < m->plan->nbuilds; i++) {
+    if (&m->plan->build[i] == b) at = same;
+    same += !strcmp(m->plan->build[i].cpu, b->cpu);
   }
   return same < 2 ? b->cpu : arena_printf(m->s->arena, "%s.%u", b->cpu, at + 1);
 }
@@ -122,7 +122,7 @@ static void check_readable(const char *file, const char *bytes, size_t n) {
 static json_t *put_part(Making *m, const PackageBuild *b, uint32_t k) {
   Arena *a = m->s->arena;
   const Compilation *c = &b->made[k];
-  const char *stem = arena_printf(a, "%s.%s", m->plan.part[k].name, build_name(m, b)),
+  const char *stem = arena_printf(a, "%s.%s", m->plan->part[k].name, build_name(m, b)),
              *file = arena_printf(a, "%s.program", stem), *code = arena_printf(a, "%s.o", stem);
   const Program *p = packed_program(m, c->compiled->program);
   size_t n;
@@ -141,13 +141,13 @@ static json_t *put_build(Making *m, const PackageBuild *b) {
     if (b->products & dtype_bit((Dtype)t))
       json_array_append_new(types, json_string(dtype_text((Dtype)t)));
   json_object_set_new(out, "products", types);
-  for (uint32_t k = 0; k < m->plan.nparts; k++) {
+  for (uint32_t k = 0; k < m->plan->nparts; k++) {
     json_t *part = put_part(m, b, k);
     if (!part) {
       json_decref(out);
       return NULL;
     }
-    json_object_set_new(out, m->plan.part[k].name, part);
+    json_object_set_new(out, m->plan->part[k].name, part);
   }
   return out;
 }
@@ -188,7 +188,7 @@ static void list_tensors(const Making *m, const Program *p, json_t *list, json_t
 static void set_watch(const Making *m, const Program *p) {
   bool several = program_tensor(p, TENSOR_OUTPUT, select_watched) >= 0;
   const char *watch = several ? select_watched : m->s->model->loss;
-  if (m->plan.trains && watch) json_object_set_new(m->root, "watch", json_text(watch));
+  if (m->plan->trains && watch) json_object_set_new(m->root, "watch", json_text(watch));
 }
 
 static void describe(Making *m) {
@@ -201,9 +201,9 @@ static void describe(Making *m) {
   json_object_set_new(m->root, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(m->root, "layout", layout_json(s));
   json_object_set_new(m->root, "seed", json_integer((json_int_t)s->model->graph->spec.seed));
-  for (uint32_t k = 0; k < m->plan.nparts; k++) {
-    const PackagePart *part = &m->plan.part[k];
-    const Program *p = m->plan.build[0].made[k].compiled->program;
+  for (uint32_t k = 0; k < m->plan->nparts; k++) {
+    const PackagePart *part = &m->plan->part[k];
+    const Program *p = m->plan->build[0].made[k].compiled->program;
     json_t *one = json_object(), *tensors = json_array();
     json_object_set_new(one, "name", json_string(part->name));
     json_object_set_new(one, "any_rows", json_boolean(part->any_rows));
@@ -223,41 +223,18 @@ static bool write_all(Making *m) {
   json_t *builds = json_array();
   json_object_set_new(m->root, "steps", json_integer(m->steps));
   json_object_set_new(m->root, "builds", builds);
-  for (uint32_t i = 0; i < m->plan.nbuilds; i++) {
-    json_t *build = put_build(m, &m->plan.build[i]);
+  for (uint32_t i = 0; i < m->plan->nbuilds; i++) {
+    json_t *build = put_build(m, &m->plan->build[i]);
     if (!build) return false;
     json_array_append_new(builds, build);
   }
   return true;
 }
 
-static void report(const Making *m, const char *path, PackageFacts *out) {
-  Arena *a = m->s->arena;
-  *out = (PackageFacts){
-      .path = path, .programs = "", .builds = "", .nvalues = m->nvalues, .bytes = m->bytes};
-  for (uint32_t k = 0; k < m->plan.nparts; k++)
-    out->programs = arena_printf(a, "%s%s%s", out->programs, k ? ", " : "", m->plan.part[k].name);
-  for (uint32_t i = 0; i < m->plan.nbuilds; i++)
-    out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", m->plan.build[i].cpu,
-                               m->plan.build[i].products ? " with products" : "");
-}
+// -- all ----------------------------------------------------------------------------------------
 
-bool package_check(Session *s) {
-  if (!option_given(s->opt, OPTION_PACKAGE_OUT)) {
-    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "compile writes a folder: name it");
-    return diag_hint(s->diag, "meshc compile %s -o DIR", s->opt->argument.at[0]);
-  }
-  if (!session_for_gpu(s)) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
-             "packages for a GPU are not in this version of meshc");
-  return diag_hint(s->diag, "make one for CPUs: leave out --device");
-}
-
-bool package_make(Session *s, PackageFacts *out) {
-  Making m = {.s = s};
-  const char *path = option_text(s->opt, OPTION_PACKAGE_OUT);
-  if (!package_options(s, &m.plan) || !package_parts(s, &m.plan) || !package_builds(s, &m.plan))
-    return false;
+bool package_write(Session *s, PackagePlan *plan, const char *path) {
+  Making m = {.s = s, .plan = plan};
   m.writer = package_begin(s->arena, path, s->diag);
   if (!m.writer) return false;
   bool ok = write_all(&m);
@@ -265,7 +242,58 @@ bool package_make(Session *s, PackageFacts *out) {
     ok = package_end(m.writer, m.root);
   else
     package_abandon(m.writer), json_decref(m.root);
-  if (ok) report(&m, path, out);
   for (uint32_t i = 0; i < m.nvalues; i++) array_free(&m.value[i].array);
+  plan->nvalues = m.nvalues;
+  plan->bytes = m.bytes;
+  return ok;
+}
+
+static void report(const Session *s, const PackagePlan *plan, const char *path, PackageFacts *out) {
+  Arena *a = s->arena;
+  *out = (PackageFacts){path, "", "", plan->nvalues, plan->bytes};
+  for (uint32_t k = 0; k < plan->nparts; k++)
+    out->programs = arena_printf(a, "%s%s%s", out->programs, k ? ", " : "", plan->part[k].name);
+  for (uint32_t i = 0; i < plan->nbuilds; i++)
+    out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", plan->build[i].cpu,
+                               plan->build[i].products ? " with products" : "");
+}
+
+static const char *const kinds[] = {"package", "exe", "obj", "shared", "llvm", "asm"};
+
+static bool read_emit(const Session *s, int *kind) {
+  return option_word(s->opt, OPTION_EMIT, countof(kinds), kinds, s->diag, kind);
+}
+
+// Objects and executables compute outputs.
+static bool can_emit(const Session *s, const PackagePlan *plan, int kind) {
+  if (kind == EMIT_PACKAGE || package_part(plan, "predict") >= 0) return true;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_EMIT)->pos,
+             "--emit %s is for predict, and the model has no output", kinds[kind]);
+  return diag_hint(s->diag, "name values: --fetch NAME,...");
+}
+
+bool package_check(Session *s) {
+  if (!option_given(s->opt, OPTION_PACKAGE_OUT)) {
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "compile writes a folder or file: name it");
+    return diag_hint(s->diag, "meshc compile %s -o DIR", s->opt->argument.at[0]);
+  }
+  int kind;
+  if (!read_emit(s, &kind)) return false;
+  if (!session_for_gpu(s)) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
+             "packages for a GPU are not in this version of meshc");
+  return diag_hint(s->diag, "make one for CPUs: leave out --device");
+}
+
+bool package_make(Session *s, PackageFacts *out) {
+  PackagePlan plan = {0};
+  int kind;
+  const char *path = option_text(s->opt, OPTION_PACKAGE_OUT);
+  if (!read_emit(s, &kind) || !package_options(s, &plan) || !package_parts(s, &plan) ||
+      !can_emit(s, &plan, kind) || !package_builds(s, &plan))
+    return false;
+  bool ok = kind == EMIT_PACKAGE ? package_write(s, &plan, path)
+                                 : package_emit(s, &plan, path, (PackageEmit)kind);
+  if (ok) report(s, &plan, path, out);
   return ok;
 }

@@ -189,15 +189,14 @@ static bool put_field(char *at, uint32_t mask, uint32_t value) {
 }
 
 static bool relocate_x86(const Object *o, uint32_t type, char *at, uint64_t s, int64_t addend) {
-  int64_t value = (int64_t)s + addend, here = (int64_t)(uintptr_t)at;
+  // unsigned, because a damaged object may have any addend
+  uint64_t target = s + (uint64_t)addend, here = (uint64_t)(uintptr_t)at;
+  int64_t value = (int64_t)target, distance = (int64_t)(target - here);
   switch (type) {
   case R_X86_64_64: memcpy(at, &value, sizeof value); return true;
-  case R_X86_64_PC64:
-    value -= here;
-    memcpy(at, &value, sizeof value);
-    return true;
+  case R_X86_64_PC64: memcpy(at, &distance, sizeof distance); return true;
   case R_X86_64_PC32:
-  case R_X86_64_PLT32: return put32(o, at, value - here);
+  case R_X86_64_PLT32: return put32(o, at, distance);
   }
   return fail(o, "a relocation of the object is of an unknown kind");
 }

@@ -71,6 +71,19 @@ PackageProgram *package_program(const Package *p, const char *name);
 // after an error in d.
 MUST_USE bool package_load(const Package *p, const Program *program, Exec *e, Diag *d);
 
+// -- package_pack.c -----------------------------------------------------------------------------
+struct DiskFile;
+// Writes the packed form of a package in a folder to `out`. *bytes gets its length. Returns false
+// after an error in d; the caller checks `out`.
+MUST_USE bool package_pack(Arena *a, const char *folder, struct DiskFile *out, int64_t *bytes,
+                           Diag *d);
+// Writes it behind the `before` bytes of an executable file, so that package_at_end finds it.
+MUST_USE bool package_append(Arena *a, const char *folder, int64_t before, struct DiskFile *out,
+                             Diag *d);
+// Returns the packed package at the end of a file with the content bytes[0..n), and its length, or
+// NULL if there is none.
+const char *package_at_end(const char *bytes, size_t n, size_t *length);
+
 // -- package_write.c ----------------------------------------------------------------------------
 typedef struct PackageWriter PackageWriter;
 // Begins a package that replaces folder `path` when it is complete. Returns NULL after an error in

@@ -33,6 +33,9 @@ MUST_USE bool package_feed(Arena *a, const Package *package, const PackageProgra
 // Computes the outputs for all rows that are fed, batch after batch. `fetch` has the n names of
 // outputs that are wanted; n = 0: all. Returns false after an error.
 MUST_USE bool package_predict(PackageBatches *b, uint32_t n, const char *const *fetch);
+// Writes the results to DIR/NAME.npy, or to one file if `out` ends in .npz or .safetensors. Returns
+// false after an error.
+MUST_USE bool package_write_results(const PackageBatches *b, const char *out);
 // Runs `steps` training steps on the batch that is fed, the first with number `before`, and reads
 // the outputs of the last one. Returns false after an error.
 MUST_USE bool package_train(PackageBatches *b, uint32_t n, const char *const *fetch, int64_t before,

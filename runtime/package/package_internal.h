@@ -33,9 +33,9 @@ enum { VALUE_KINDS = 3 };
 // -- package_source.c ---------------------------------------------------------------------------
 // Reports that the package is damaged, and in which way. Returns false.
 bool package_damaged(const PackageSource *s, const char *file, const char *why, Diag *d);
-// Returns the description of the package, whose checksum is right, or NULL after an error. Fills
-// the list of files.
-json_t *source_describe(Arena *a, PackageSource *s, Diag *d);
+// Returns the description of the package, whose checksum is right, or NULL after an error. *text
+// gets its text, *n the bytes of it. Fills the list of files.
+json_t *source_describe(Arena *a, PackageSource *s, const char **text, size_t *n, Diag *d);
 // Returns the bytes of a file, in the arena, with a NUL behind them, and their number. The checksum
 // is right. Returns NULL after an error.
 const char *source_file(Arena *a, const PackageSource *s, const char *name, size_t *n, Diag *d);

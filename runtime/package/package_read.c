@@ -228,7 +228,10 @@ static Package *open_source(Arena *a, PackageSource source, Diag *d) {
   Package *p = arena_new_of(a, Package);
   p->source = arena_copy(a, &source, sizeof source);
   p->path = source.path;
-  Opening o = {.arena = a, .diag = d, .package = p, .root = source_describe(a, p->source, d)};
+  const char *text;
+  size_t n;
+  Opening o = {.arena = a, .diag = d, .package = p};
+  o.root = source_describe(a, p->source, &text, &n, d);
   if (!o.root) return NULL;
   read_facts(&o);
   bool ok = p->model ? read_values(&o) && load_programs(&o) : broken(&o, "names no model");

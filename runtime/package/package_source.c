@@ -88,23 +88,22 @@ static bool place_files(PackageSource *s, size_t description, Diag *d) {
   return true;
 }
 
-json_t *source_describe(Arena *a, PackageSource *s, Diag *d) {
-  size_t n;
+json_t *source_describe(Arena *a, PackageSource *s, const char **text, size_t *n, Diag *d) {
   json_error_t e;
   int before = diag_errors(d);
-  char *text = describe_text(a, s, &n, d);
+  *text = describe_text(a, s, n, d);
   if (diag_errors(d) > before) return NULL;
-  if (!text || !sum_holds(text, n)) {
+  if (!*text || !sum_holds(*text, *n)) {
     (void)package_damaged(s, PACKAGE_FILE, "is cut off or was changed: its checksum is wrong", d);
     return NULL;
   }
-  json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+  json_t *root = json_loadb(*text, *n, JSON_REJECT_DUPLICATES, &e);
   const char *schema = json_string_value(json_object_get(root, "schema"));
   if (!schema || strcmp(schema, PACKAGE_SCHEMA) != 0) {
     diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s is a package of schema %s, this is %s", s->path,
                schema ? schema : "unknown", PACKAGE_SCHEMA);
     diag_hint(d, "compile the model with meshc " MESHC_VERSION);
-  } else if (list_files(a, s, json_object_get(root, "files"), d) && place_files(s, n, d)) {
+  } else if (list_files(a, s, json_object_get(root, "files"), d) && place_files(s, *n, d)) {
     return root;
   }
   json_decref(root);

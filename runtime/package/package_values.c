@@ -2,6 +2,8 @@
 #include "runtime/package/package_batch.h"
 #include "runtime/runtime_internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 static const char step_name[] = "optimizer.step";
@@ -96,5 +98,29 @@ bool package_save_values(const Program *p, const Exec *e, const char *path, int6
   bool ok = !first || (npz ? npz_write(path, all, x, d) : safetensors_write(path, all, x, d));
   for (uint32_t i = 0; i < n; i++) array_free(&x[i].array);
   arena_free(a);
+  return ok;
+}
+
+// Returns the name of the file for a result: "grad.w.npy" for grad(w).
+static const char *result_file(Arena *a, const char *folder, const char *name) {
+  char *text = arena_text(a, name, strlen(name)), *to = text;
+  for (const char *c = name; *c; c++)
+    if (*c != ')') *to++ = *c == '(' || *c == '/' ? '.' : *c;
+  *to = '\0';
+  return arena_printf(a, "%s/%s.npy", folder, text);
+}
+
+bool package_write_results(const PackageBatches *b, const char *out) {
+  NamedArray *x = arena_array(b->arena, NamedArray, b->nresults + 1);
+  for (uint32_t i = 0; i < b->nresults; i++)
+    x[i] = (NamedArray){b->result[i].name, b->result[i].array};
+  if (ends(out, ".npz")) return npz_write(out, b->nresults, x, b->diag);
+  if (ends(out, ".safetensors")) return safetensors_write(out, b->nresults, x, b->diag);
+  if (!disk_make(AT_FDCWD, out, 0777) && errno != EEXIST)
+    return diag_error(b->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+                      "cannot make the folder %s: %s", out, strerror(errno));
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < b->nresults; i++)
+    ok = npy_write(result_file(b->arena, out, x[i].name), &x[i].array, b->diag);
   return ok;
 }

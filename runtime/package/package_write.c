@@ -180,7 +180,12 @@ static bool replace(PackageWriter *w) {
   char old[DISK_NAME];
   bool aside = disk_is_folder(w->parent, w->name);
   if (aside && !checkpoint_set_aside(w->parent, w->name, old)) return fails(w, w->name);
-  if (!disk_rename(w->parent, w->partial, w->name)) return fails(w, w->partial);
+  if (!disk_rename(w->parent, w->partial, w->name)) {
+    int error = errno;
+    if (aside) (void)disk_rename(w->parent, old, w->name);
+    errno = error;
+    return fails(w, w->partial);
+  }
   (void)disk_sync(w->parent);
   if (aside) (void)disk_remove_folder(w->parent, old, is_ours);
   return true;

@@ -1,0 +1,177 @@
+// The C interface of a package that is compiled into an object: a header with three functions, and
+// the source that implements them over libmeshc_run.
+//
+//   NAME *NAME_init(void);                                    loads the programs and the values
+//   int NAME_run(NAME *, const T *INPUT, ..., T *OUTPUT...);  computes
+//   void NAME_free(NAME *);
+#include "frontend/driver/package_emit_internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+const char *c_name(Arena *a, const char *text) {
+  char *name = arena_printf(a, "%s%s", isdigit((unsigned char)*text) ? "_" : "", text);
+  for (char *c = name; *c; c++)
+    if (!isalnum((unsigned char)*c)) *c = '_';
+  return name;
+}
+
+// The type of an element in C, and its meshc_type.
+static const struct {
+  Dtype type;
+  const char *c, *number;
+} types[] = {{TYPE_F32, "float", "0"},    {TYPE_F64, "double", "1"},  {TYPE_BF16, "uint16_t", "2"},
+             {TYPE_F16, "uint16_t", "3"}, {TYPE_I32, "int32_t", "4"}, {TYPE_U8, "uint8_t", "5"},
+             {TYPE_BOOL, "uint8_t", "6"}};
+
+static size_t type_of(Dtype t) {
+  size_t i = 0;
+  while (i + 1 < countof(types) && types[i].type != t) i++;
+  return i;
+}
+
+static int64_t elements(const ProgTensor *t) {
+  int64_t n = 1;
+  for (int d = 0; d < t->rank; d++) n *= t->dim[d].whole;
+  return n;
+}
+
+// The dims of a tensor as a comment: "b 8, d 4".
+static const char *shape_comment(Arena *a, const ProgTensor *t) {
+  const char *text = t->rank ? "" : "one number";
+  for (int d = 0; d < t->rank; d++)
+    text = arena_printf(a, "%s%s%s %lld", text, d ? ", " : "", t->dim[t->declared[d]].name,
+                        (long long)t->dim[t->declared[d]].whole);
+  return text;
+}
+
+// Calls `put` for each input and then for each output of the program.
+static void each(FILE *f, const Interface *i,
+                 void (*put)(FILE *, const Interface *, const ProgTensor *)) {
+  static const TensorKind kinds[] = {TENSOR_INPUT, TENSOR_OUTPUT};
+  for (size_t k = 0; k < countof(kinds); k++)
+    for (uint32_t t = 0; t < i->program->ntensors; t++)
+      if (i->program->tensor[t].kind == kinds[k]) put(f, i, &i->program->tensor[t]);
+}
+
+static void put_size(FILE *f, const Interface *i, const ProgTensor *t) {
+  const char *name = c_name(i->arena, t->name);
+  fprintf(f, "#define %s_%s_ELEMENTS %lld /* %s of %s: %s */\n", i->name, name,
+          (long long)elements(t), t->kind == TENSOR_INPUT ? "input" : "output",
+          types[type_of(t->type)].c, shape_comment(i->arena, t));
+}
+
+static void put_parameter(FILE *f, const Interface *i, const ProgTensor *t) {
+  fprintf(f, ", %s%s *%s", t->kind == TENSOR_INPUT ? "const " : "", types[type_of(t->type)].c,
+          c_name(i->arena, t->name));
+}
+
+void put_header(FILE *f, const Interface *i) {
+  fprintf(f,
+          "/* %s, compiled by meshc " MESHC_VERSION ".\n"
+          " *\n"
+          " *   %s *m = %s_init();\n"
+          " *   if (m == NULL || %s_run(m, ...) != 0) puts(%s_error());\n"
+          " *   %s_free(m);\n"
+          " *\n"
+          " * Arrays are in C order, without gaps, of so many elements. bf16 and f16 are 16-bit "
+          "patterns.\n"
+          " * Threads: a %s is used by one thread at a time, different ones by different threads "
+          "at the\n"
+          " * same time. It has threads of its own. Nothing is printed, and no call ends the "
+          "process. */\n"
+          "#ifndef %s_PACKAGE_H\n#define %s_PACKAGE_H\n\n#include <stdint.h>\n\n"
+          "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+          i->model, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name);
+  each(f, i, put_size);
+  fprintf(f,
+          "\ntypedef struct %s %s;\n\n"
+          "/* Loads the code for this CPU, and the parameters. Returns NULL after an error. */\n"
+          "%s *%s_init(void);\n"
+          "/* Computes the outputs of one batch. Returns 0, or the code of an error: 5 data, such "
+          "as an\n"
+          " * index out of range; 7 memory; others as in meshc.h. */\nint %s_run(%s *m",
+          i->name, i->name, i->name, i->name, i->name, i->name);
+  each(f, i, put_parameter);
+  fprintf(f,
+          ");\n/* Frees it. NULL is allowed. */\nvoid %s_free(%s *m);\n"
+          "/* Returns the last error of this thread, in memory that its next error overwrites. */\n"
+          "const char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
+          i->name, i->name, i->name);
+}
+
+// -- the source ---------------------------------------------------------------------------------
+
+// What the source uses of meshc.h, so that it needs no header to be found.
+static const char declarations[] =
+    "typedef struct meshc_model meshc_model;\n"
+    "typedef struct meshc_program meshc_program;\n"
+    "typedef struct meshc_error meshc_error;\n"
+    "typedef struct { const char *severity, *code, *text, *hint, *file; int line, column, length; "
+    "}\n"
+    "    meshc_message;\n"
+    "typedef struct { const char *name; int type, rank; const char *const *dim; const int64_t "
+    "*size;\n"
+    "    const int64_t *stride; void *data; } meshc_array;\n"
+    "meshc_model *meshc_open_packed(const void *, size_t, const char *, const void *, meshc_error "
+    "**);\n"
+    "meshc_program *meshc_compile(meshc_model *, int, const char *const *, size_t, meshc_error "
+    "**);\n"
+    "int meshc_run(meshc_program *, const meshc_array *, size_t, const meshc_array *, size_t,\n"
+    "    meshc_error **);\n"
+    "const meshc_message *meshc_error_at(const meshc_error *, size_t);\n"
+    "void meshc_error_free(meshc_error *);\n"
+    "void meshc_close(meshc_model *);\n\n";
+
+static void put_array(FILE *f, const Interface *i, const ProgTensor *t) {
+  fprintf(f, "    {\"%s\", %s, %d, 0, 0, 0, (void *)(uintptr_t)%s},\n", t->name,
+          types[type_of(t->type)].number, t->rank, c_name(i->arena, t->name));
+}
+
+static int count(const Interface *i, TensorKind kind) {
+  int n = 0;
+  for (uint32_t t = 0; t < i->program->ntensors; t++) n += i->program->tensor[t].kind == kind;
+  return n;
+}
+
+void put_source(FILE *f, const Interface *i, const char *packed) {
+  int nin = count(i, TENSOR_INPUT), nout = count(i, TENSOR_OUTPUT);
+  fprintf(f,
+          "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n");
+  put_header(f, i);
+  fprintf(
+      f,
+      "\n#define API __attribute__((visibility(\"default\")))\n%s"
+      "__asm__(\".section .rodata\\n.balign 64\\n.local meshc_packed\\nmeshc_packed:\\n\"\n"
+      "    \".incbin \\\"%s\\\"\\nmeshc_packed_end:\\n.previous\\n\");\n"
+      "extern const char packed[] __asm__(\"meshc_packed\") "
+      "__attribute__((visibility(\"hidden\")));\n"
+      "extern const char packed_end[] __asm__(\"meshc_packed_end\") "
+      "__attribute__((visibility(\"hidden\")));\n\n"
+      "struct %s { meshc_model *model; meshc_program *program; };\n"
+      "static _Thread_local char why[512];\n\n"
+      "static void keep(meshc_error *e) {\n"
+      "  const meshc_message *m = meshc_error_at(e, 0);\n"
+      "  snprintf(why, sizeof why, \"%%s [%%s]\", m ? m->text : \"failed\", m ? m->code : \"\");\n"
+      "  meshc_error_free(e);\n}\n\n"
+      "API const char *%s_error(void) { return why; }\n\n"
+      "API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n"
+      "API %s *%s_init(void) {\n"
+      "  meshc_error *e = NULL;\n"
+      "  %s *m = calloc(1, sizeof *m);\n"
+      "  if (!m) return NULL;\n"
+      "  m->model = meshc_open_packed(packed, (size_t)(packed_end - packed), \"%s\", NULL, &e);\n"
+      "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
+      "  if (m->program) return m;\n"
+      "  keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nAPI int %s_run(%s *m",
+      declarations, packed, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name,
+      i->name, i->name, i->name);
+  each(f, i, put_parameter);
+  fprintf(f, ") {\n  const meshc_array array[] = {\n");
+  each(f, i, put_array);
+  fprintf(f,
+          "  };\n  meshc_error *e = NULL;\n"
+          "  int code = meshc_run(m->program, array, %d, array + %d, %d, &e);\n"
+          "  if (code) keep(e);\n  return code;\n}\n",
+          nin, nin, nout);
+}
