@@ -293,6 +293,19 @@ MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos
 // shortened. It has no size 0.
 enum { ARRAY_WHOLE = 64 };
 void array_print(FILE *out, const char *name, const char *const *dim, const Array *x);
+// Names of classes, by their numbers. n = 0: there are none.
+typedef struct ClassNames {
+  uint32_t n;
+  const char *const *name;
+} ClassNames;
+// Returns the name of the class with the number x, or NULL.
+static inline const char *class_name(const ClassNames *c, double x) {
+  return x >= 0 && x < c->n ? c->name[(uint32_t)x] : NULL;
+}
+// As array_print. Elements that are numbers of classes are printed by their names (`element`), and
+// the head has the names of the positions along each axis (`axis`, by axis; NULL: none has names).
+void array_print_named(FILE *out, const char *name, const char *const *dim, const Array *x,
+                       const ClassNames *element, const ClassNames *axis);
 // Writes sizes as "[2, 3]" to `out`, memory of `room` bytes. Returns `out`.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
 // Returns true if one shape becomes the other by merging neighbouring axes into one axis and
@@ -381,6 +394,22 @@ MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // seconds that calls of feed_next have waited for data
+
+// What opening a source took, and what it holds.
+typedef struct SourceReport {
+  int64_t files, bytes;  // its files, and their bytes; 0 for synthetic data
+  int64_t kept;          // bytes of memory with its rows
+  double open_seconds;   // to open it: rows are found, and those of CSV and .gz files decoded
+  double read_seconds;   // to read the bytes of its files, measured now, for at most a second
+  const int64_t *missed; // CSV: by number of a row, how many values are missing; else NULL
+} SourceReport;
+// Reports on the source of an input. `missed` is valid as long as the feed is open.
+void feed_report(const Feed *f, uint32_t input, SourceReport *out);
+
+// Reads all rows of a source to *out, whose axis in->over then has as many elements; the size of
+// that axis in `in` does not matter. Returns false after an error in d. The caller calls
+// array_free.
+MUST_USE bool feed_array(const FeedInput *in, const char *directory, Array *out, Diag *d);
 
 // Restricts an input: from now on only rows from..to-1 of it are read, in incomplete batches or,
 // without `incomplete`, in full ones.

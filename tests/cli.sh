@@ -87,6 +87,7 @@ END
   done
 }
 facts inspect "$tmp/x.npy"
+facts data examples/iris.mesh
 for c in stages ops doctor cache version; do facts $c; done
 
 # -- running -------------------------------------------------------------------------------------------------

@@ -269,6 +269,7 @@ command tokenize yes yes "memory file" tokenize net.mesh --vocab vocabulary --ou
 command new yes yes "memory file" new fresh --template csv
 command inspect no yes memory inspect p.safetensors
 command inspect-checkpoint no yes memory inspect ck
+command data no yes memory data net.mesh
 command bench no yes "memory thread" bench net.mesh --steps 2
 command doctor no yes "memory load thread" doctor
 command cache-clear no yes "memory remove" cache --clear

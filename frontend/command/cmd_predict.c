@@ -129,6 +129,7 @@ static bool open_results(Predict *p) {
     r.array.size[axis] = p->rows;
     if (session_first(p->s))
       r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
+    result_classes(p->s, p->run.graph, &r);
     p->axis[p->nresults] = axis;
     p->result[p->nresults++] = r;
   }

@@ -83,6 +83,7 @@ static bool read_results(Run *r) {
     const Output *o = &r->run.graph->output.at[i];
     if (o->kind != OUT_VALUE || select_reserved(o->name)) continue;
     if (!read_one(r, o->name, &r->result[r->nresults])) return false;
+    result_classes(r->s, r->run.graph, &r->result[r->nresults]);
     r->nresults++;
   }
   return true;

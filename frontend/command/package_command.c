@@ -118,7 +118,8 @@ static bool finish(Running *r) {
     return false;
   if (!session_first(s)) return true;
   for (uint32_t i = 0; i < b->nresults; i++)
-    result[i] = (Result){b->result[i].name, b->result[i].dim, b->result[i].array};
+    result[i] =
+        (Result){.name = b->result[i].name, .dim = b->result[i].dim, .array = b->result[i].array};
   if (!results_finite(s, b->nresults, result) || !results_write(s, b->nresults, result))
     return false;
   if (!option_given(s->opt, OPTION_JSON)) return true;

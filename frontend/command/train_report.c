@@ -140,9 +140,10 @@ static void end(TrainReporter *p, const TrainReport *r) {
     fprintf(p->out, "%lld update%s skipped, because gradients of the scaled loss overflowed\n",
             updates, updates == 1 ? " was" : "s were");
   if (r->code == 0)
-    fprintf(p->out, "%lld step%s in %s, %.1f s of it waiting for data\n",
+    fprintf(p->out, "%lld step%s in %s, %.1f s of it waiting for data (%.1f %% of the steps)\n",
             (long long)(r->step - j->start), plural(r->step - j->start),
-            time_text(clock_seconds() - p->began, b), feed_wait_seconds(j->feed));
+            time_text(clock_seconds() - p->began, b), feed_wait_seconds(j->feed),
+            r->seconds > 0 ? 100 * feed_wait_seconds(j->feed) / r->seconds : 0.0);
 }
 
 void train_report(void *reporter, const TrainReport *r) {

@@ -72,7 +72,8 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                     decl->name, dim_get(g->dims, block->over)->name, name);
 }
 
-Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
+// Opens a data block for the inputs that g reads or, with `listed`, that the block has entries for.
+static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_last, bool listed) {
   const DataBlock *block = &g->spec.data[kind];
   if (!block->present) {
     no_block(s, kind);
@@ -83,7 +84,8 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
   bool good = true;
   for (uint32_t i = 0; i < g->decl.n; i++) {
     const Decl *decl = &g->decl.at[i];
-    if (decl->kind == DECL_INPUT && decl->node)
+    bool wanted = listed ? field_of(block, decl->name) != NULL : decl->node != 0;
+    if (decl->kind == DECL_INPUT && wanted)
       good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
   }
   for (uint32_t i = 0; i < n && good; i++) {
@@ -100,6 +102,14 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
   for (uint32_t i = 0; i < n; i++)
     if (opened[i].facts) facts_keep(s, opened[i].facts);
   return f;
+}
+
+Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
+  return open_block(s, g, kind, keep_last, false);
+}
+
+Feed *data_open_all(Session *s, BlockKind kind) {
+  return open_block(s, s->model->graph, kind, true, true);
 }
 
 // -- metrics ------------------------------------------------------------------------------------

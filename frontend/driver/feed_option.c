@@ -82,6 +82,71 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
   return true;
 }
 
+// -- CSV files ----------------------------------------------------------------------------------
+
+static bool is_csv(const char *path) {
+  static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+  for (size_t i = 0; i < countof(ends); i++)
+    if (text_ends(path, ends[i])) return true;
+  return false;
+}
+
+// Returns how the model reads the input from a CSV file: as its data blocks do, else the first
+// columns of the file.
+static DataSource csv_source(const Session *s, const Decl *decl, int64_t elements) {
+  static const BlockKind order[] = {DATA_TEST, DATA_VALID, DATA_TRAIN};
+  for (size_t k = 0; k < countof(order); k++) {
+    const DataBlock *b = &s->model->graph->spec.data[order[k]];
+    for (uint32_t i = 0; b->present && i < b->nfields; i++)
+      if (b->field[i].source.kind == SOURCE_CSV && !strcmp(b->field[i].input, decl->name))
+        return b->field[i].source;
+  }
+  return (DataSource){.kind = SOURCE_CSV, .last = elements, .header = -1, .scale = 1};
+}
+
+// Returns the axis of the input that counts rows: the dim `rows_of`, else the dim of the rows of
+// the data blocks, else the first.
+static int row_axis(const Session *s, const Decl *decl, DimId rows_of) {
+  const DataBlock *b = s->model->graph->spec.data;
+  for (int k = 0; k < DATA_BLOCKS && !rows_of; k++)
+    if (b[k].present) rows_of = b[k].over;
+  for (int i = 0; i < decl->rank; i++)
+    if (decl->dims[i] == rows_of) return i;
+  return 0;
+}
+
+// Reads the rows of a CSV file. A row with a missing value that training would leave out is
+// refused: every row has a result.
+static bool read_csv(Session *s, const Decl *decl, const char *path, DimId rows_of, Pos pos,
+                     Array *out) {
+  if (!decl->rank)
+    return diag_error(s->diag, DIAG_DATA_SHAPE, pos,
+                      "the input %s is a single number, and %s has rows", decl->name, path);
+  FeedInput in = {.name = decl->name,
+                  .type = decl->type,
+                  .rank = decl->rank,
+                  .over = row_axis(s, decl, rows_of),
+                  .pos = pos};
+  int64_t elements = 1;
+  for (int i = 0; i < decl->rank; i++) {
+    in.size[i] = dim_get(s->model->graph->dims, decl->dims[i])->size;
+    if (i != in.over) elements *= in.size[i];
+  }
+  DataSource source = csv_source(s, decl, elements);
+  in.source = &source;
+  source.path = path;
+  source.row_first = source.row_last = 0;
+  if (source.missing == MISSING_DROP) source.missing = MISSING_REFUSED;
+  if (!facts_supply(s, &in)) return false;
+  SourceFacts own;
+  if (source_has_facts(&source) && !in.facts) {
+    if (!source_learn(s->arena, &in, NULL, &own, s->diag)) return false;
+    in.facts = &own;
+  }
+  if (in.facts) facts_keep(s, in.facts);
+  return feed_array(&in, NULL, out, s->diag);
+}
+
 static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) {
   const char *equals = strchr(use->text, '='), *path, *key;
   if (!equals || equals == use->text)
@@ -96,6 +161,10 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
   if (number && !number_array(&out->array, value, decl))
     return diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s",
                       decl->name, equals + 1, dtype_text(decl->type));
+  if (!number && !key && is_csv(path)) {
+    return read_csv(s, decl, path, rows_of, use->pos, &out->array) &&
+           check_shape(s, decl, &out->array, rows_of, false, use->pos);
+  }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
   return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);

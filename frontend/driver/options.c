@@ -15,8 +15,8 @@ const CommandRow command_row[COMMAND_COUNT] = {
 
 #define ON(id) (1u << COMMAND_##id)
 #define MODELS                                                                                     \
-  (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(GENERATE) | ON(COMPILE) |         \
-   ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
+  (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DATA) | ON(GENERATE) |            \
+   ON(COMPILE) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
 const OptionRow option_row[OPTION_COUNT] = {
 #define OPTION(id, name, letter, argument, commands, help) {name, argument, help, letter, commands},
 #include "frontend/driver/options.def"

@@ -150,9 +150,11 @@ bool results_write(Session *s, uint32_t n, const Result *r) {
   if (out_is_stdout(s)) return write_stdout(s, n, r);
   if (!out) {
     if (!option_given(s->opt, OPTION_JSON))
-      for (uint32_t i = 0; i < n; i++) array_print(stdout, r[i].name, r[i].dim, &r[i].array);
+      for (uint32_t i = 0; i < n; i++)
+        array_print_named(stdout, r[i].name, r[i].dim, &r[i].array, &r[i].element, r[i].axis);
     return true;
   }
+  if (text_ends(out, ".csv")) return results_write_csv(s, out, n, r);
   bool npz = text_ends(out, ".npz"), safetensors = text_ends(out, ".safetensors");
   if (!npz && !safetensors) return write_folder(s, out, n, r);
   NamedArray *named = arena_array(s->arena, NamedArray, n + 1);
@@ -166,6 +168,22 @@ static json_t *number_json(const Array *x, int64_t i) {
   if (x->type == TYPE_BOOL) return json_boolean(value != 0);
   if (!isfinite(value)) return json_null();
   return dtype_is_float(x->type) ? json_real(value) : json_integer((json_int_t)value);
+}
+
+static json_t *names_json(const ClassNames *c) {
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < c->n; i++) json_array_append_new(out, json_text(c->name[i]));
+  return out;
+}
+
+// Adds the names of classes: "classes" by number, and "positions" by dim.
+static void classes_json(json_t *out, const Result *r) {
+  json_t *positions = json_object();
+  for (int i = 0; r->axis && i < r->array.rank; i++)
+    if (r->axis[i].n) json_object_set_new(positions, r->dim[i], names_json(&r->axis[i]));
+  if (json_object_size(positions)) json_object_set(out, "positions", positions);
+  json_decref(positions);
+  if (r->element.n) json_object_set_new(out, "classes", names_json(&r->element));
 }
 
 // An array with more than ARRAY_WHOLE elements has no "values" in its object.
@@ -182,6 +200,7 @@ json_t *results_json(uint32_t n, const Result *r) {
     json_object_set_new(one, "shape", shape_json(x->rank, x->size));
     if (x->elements <= ARRAY_WHOLE) json_object_set(one, "values", values);
     json_decref(values);
+    classes_json(one, &r[i]);
     json_object_set_new(out, r[i].name, one);
   }
   return out;

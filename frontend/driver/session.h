@@ -353,11 +353,22 @@ typedef struct Result {
   const char *name;       // name of the fetch: "probs", "grad(w)"
   const char *const *dim; // name of the dim along each axis
   Array array;
+  ClassNames element; // names of what the elements, class numbers, stand for
+  ClassNames *axis;   // by axis: names of its positions; NULL: no axis has names
 } Result;
 // Reads the tensor of this kind and name into a new array (array_free). All ranks call it together;
 // only rank 0 gets the data. Returns false after an error.
 MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind,
                           const char *name, Result *out);
+// Sets the names of the classes that elements or positions of the result stand for (class_names.c).
+// g is the graph that was selected for the command.
+void result_classes(Session *s, const Graph *g, Result *r);
+// Returns the names of the classes of an input; none if its source has no classes, or if they are
+// not known.
+ClassNames input_classes(Session *s, const char *input);
+// Writes results as a CSV file with a line for each position along their first dim, which is the
+// same in all of them. Returns false after an error.
+MUST_USE bool results_write_csv(Session *s, const char *path, uint32_t n, const Result *r);
 // Checks the options --check and --out before anything is computed. Returns false after an error.
 MUST_USE bool results_check(const Session *s);
 bool out_is_stdout(const Session *s); // whether --out is `-`
@@ -381,6 +392,8 @@ const char *data_over(const Session *s, BlockKind kind);
 // Opens a data block for the inputs that g reads. With `keep_last` an incomplete last batch is
 // read; without it, dropped. The caller closes the feed (feed_close). Returns NULL after errors.
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last);
+// As data_open, for all inputs that the block has entries for, with the incomplete last batch.
+Feed *data_open_all(Session *s, BlockKind kind);
 // Returns the n metrics of an evaluation as the runtime needs them, in the session's arena.
 const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 // Chooses a data block: the one that `wanted` names; if that is NULL, valid if the model has it,

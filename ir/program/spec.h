@@ -39,6 +39,7 @@ typedef enum SourceKind {
 #define SOURCE(id, name, opener) SOURCE_##id,
 #include "ir/program/source.def"
 } SourceKind;
+const char *source_kind_text(SourceKind k); // the name in a data block
 typedef enum SyntheticKind {
   SYNTHETIC_NORMAL,
   SYNTHETIC_UNIFORM,

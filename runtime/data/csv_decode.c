@@ -169,19 +169,22 @@ static bool is_no_value(CsvDecoder *c, const CsvFile *f, const char *text) {
   return c->input->source->missing != MISSING_MASK && !text_value(c, f, text, strlen(text), &x);
 }
 
-// Returns true if one of the rows below the first has a number in column i.
-static bool number_below(const CsvHead *h, uint32_t i, char decimal) {
+// Returns true if the rows below the first have numbers in column i, and nothing else.
+static bool numbers_below(const CsvHead *h, uint32_t i, char decimal) {
   double x;
+  bool any = false;
   for (uint32_t k = 1; k < h->n; k++) {
     const char *text = i < h->row[k].n ? h->row[k].field[i] : "";
-    if (csv_number(text, strlen(text), decimal, &x)) return true;
+    if (means_missing(text, strlen(text))) continue;
+    if (!csv_number(text, strlen(text), decimal, &x)) return false;
+    any = true;
   }
-  return false;
+  return any;
 }
 
 // Returns whether the first row is a header. Columns are named in one. Else it is one if a field is
-// no value although a value is expected there: the source reads the column, or one of the next rows
-// has a number in it.
+// no value although a value is expected there: the source reads the column, or the next rows have
+// numbers in it.
 static bool has_header(CsvDecoder *c, const CsvFile *f, const CsvHead *h) {
   const DataSource *s = c->input->source;
   double x;
@@ -192,7 +195,7 @@ static bool has_header(CsvDecoder *c, const CsvFile *f, const CsvHead *h) {
     char decimal = f->format.decimal;
     if (csv_number(text, strlen(text), decimal, &x)) continue;
     if (reads_column(f, i) && is_no_value(c, f, text)) return true;
-    if (*text && number_below(h, i, decimal)) return true;
+    if (*text && numbers_below(h, i, decimal)) return true;
   }
   return false;
 }

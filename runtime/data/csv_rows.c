@@ -234,6 +234,7 @@ void csv_rows_close(CsvRows *c) {
   free(c);
 }
 
+int64_t csv_rows_kept(const CsvRows *c) { return c->table ? c->room * c->row_bytes : 0; }
 int64_t csv_rows_count(const CsvRows *c) { return c->rows; }
 int64_t csv_rows_columns(const CsvRows *c) { return c->decoder.columns; }
 const int64_t *csv_rows_missed(const CsvRows *c) { return c->decoder.missed; }

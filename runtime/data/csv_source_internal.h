@@ -72,6 +72,7 @@ int64_t csv_rows_columns(const CsvRows *c); // numbers in a row
 MUST_USE bool csv_rows_get(CsvRows *c, int64_t row, void *out, char *why);
 // Sets *row to the rows that the source leaves out, ascending, counted from DataSource.row_first.
 int64_t csv_rows_dropped(const CsvRows *c, const int64_t **row);
+int64_t csv_rows_kept(const CsvRows *c); // bytes of memory that rows take
 // Returns, by place, how many values are missing in the rows that were read.
 const int64_t *csv_rows_missed(const CsvRows *c);
 

@@ -22,7 +22,8 @@ struct Feed {
   uint32_t n;
   FeedInput *input;
   RowSource *source;
-  Arena *facts; // what the feed has learned about its sources (FeedInput.facts)
+  double *open_seconds; // by input
+  Arena *facts;         // what the feed has learned about its sources (FeedInput.facts)
   int64_t batch, rows;
   int64_t *dropped, ndropped; // rows that a source leaves out, ascending; not counted in `rows`
   bool shuffle, keep_last;
@@ -224,7 +225,10 @@ static bool open_source(Feed *f, uint32_t i, const char *directory, Diag *d) {
     if (!source_learn(f->facts, in, directory, facts, d)) return false;
     in->facts = facts;
   }
-  return source_open(&f->source[i], in, directory, f->seed, d);
+  double began = clock_seconds();
+  bool good = source_open(&f->source[i], in, directory, f->seed, d);
+  f->open_seconds[i] = clock_seconds() - began;
+  return good;
 }
 
 static void make_room(Feed *f) {
@@ -262,6 +266,7 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   (void)mem_doing("opening data", NULL);
   Feed *f = mem_zeroed(1, sizeof *f);
   f->facts = arena_new();
+  f->open_seconds = mem_zeroed(n + 1u, sizeof *f->open_seconds);
   f->input = mem_alloc(sizeof *input * (n + 1u));
   f->source = mem_zeroed(n + 1u, sizeof *f->source);
   for (int k = 0; k < 2; k++) f->rows_of[k] = mem_zeroed(n + 1u, sizeof *f->rows_of[k]);
@@ -323,6 +328,7 @@ void feed_close(Feed *f) {
   pthread_mutex_destroy(&f->lock);
   arena_free(f->facts);
   free(f->dropped);
+  free(f->open_seconds);
   free(f->scratch);
   free(f->row);
   free(f->source);
@@ -373,4 +379,44 @@ int64_t feed_next(Feed *f, const void **data) {
 
 void feed_fault(const Feed *f, Diag *d) {
   diag_error(d, f->fault_id, f->fault_pos, "%s", f->fault);
+}
+
+void feed_report(const Feed *f, uint32_t input, SourceReport *out) {
+  source_report(&f->source[input], out);
+  out->open_seconds = f->open_seconds[input];
+}
+
+// -- all rows at once ---------------------------------------------------------------------------
+
+static bool read_all(const RowSource *s, Array *out, Diag *d) {
+  char why[WHY];
+  int64_t bytes = s->row_elements * dtype_bytes(out->type);
+  char *scratch = mem_alloc((size_t)source_scratch(s) + 1), *row = mem_alloc((size_t)bytes + 1);
+  bool good = true;
+  for (int64_t i = 0; i < s->rows && good; i++) {
+    bool straight = s->input->over == 0;
+    char *to = straight ? (char *)out->data + i * bytes : row;
+    good = source_row(s, i, scratch, to, why);
+    if (good && !straight) place_row(s->input, s->row_elements, s->rows, i, row, out->data);
+  }
+  if (!good) diag_error(d, DIAG_DATA_TYPE, s->input->pos, "%s (input %s)", why, s->input->name);
+  free(scratch);
+  free(row);
+  return good;
+}
+
+bool feed_array(const FeedInput *in, const char *directory, Array *out, Diag *d) {
+  RowSource s;
+  *out = (Array){.type = in->type, .rank = in->rank};
+  bool good = source_open(&s, in, directory, 0, d);
+  if (good) {
+    memcpy(out->size, in->size, sizeof out->size);
+    out->size[in->over] = s.rows;
+    out->elements = s.rows * s.row_elements;
+    out->data = mem_alloc((size_t)(out->elements * dtype_bytes(in->type)) + 1);
+    good = read_all(&s, out, d);
+  }
+  source_close(&s);
+  if (!good) array_free(out);
+  return good;
 }

@@ -118,17 +118,23 @@ static bool list_rows(CsvText *t, const CsvHead *head, int64_t begin, const char
   return row.next || why_not(why, "line %lld: %.100s", (long long)csv_line(path, offset), row.why);
 }
 
-// Returns true if the first row is a header: one of its fields is text, and one of the next rows
-// has a number there.
-static bool looks_like_header(const CsvHead *h) {
+// Returns true if the first row has text in column i, and the rows below it have numbers there.
+static bool heads_numbers(const CsvHead *h, uint32_t i) {
   double x;
-  for (uint32_t k = 1; k < h->n; k++)
-    for (uint32_t i = 0; i < h->row[0].n && i < h->row[k].n; i++) {
-      const char *text = h->row[0].field[i], *below = h->row[k].field[i];
-      if (*text && !csv_number(text, strlen(text), '.', &x) &&
-          csv_number(below, strlen(below), '.', &x))
-        return true;
-    }
+  bool any = false;
+  const char *text = h->row[0].field[i];
+  if (!*text || csv_number(text, strlen(text), '.', &x)) return false;
+  for (uint32_t k = 1; k < h->n; k++) {
+    text = i < h->row[k].n ? h->row[k].field[i] : "";
+    if (*text && !csv_number(text, strlen(text), '.', &x)) return false;
+    any |= *text != 0;
+  }
+  return any;
+}
+
+static bool looks_like_header(const CsvHead *h) {
+  for (uint32_t i = 0; i < h->row[0].n; i++)
+    if (heads_numbers(h, i)) return true;
   return false;
 }
 

@@ -41,6 +41,9 @@ void source_close(RowSource *s);
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
 int64_t source_scratch(const RowSource *s); // returns the bytes that source_row needs as `scratch`
 
+// Fills the fields of a report, without open_seconds.
+void source_report(const RowSource *s, SourceReport *out);
+
 // Sets number, shape, type and places of the rows from an array in the file or in s->memory. Rows
 // are along the first axis of the array, which has at least one axis.
 void source_place(RowSource *s, const ArrayPlace *p);

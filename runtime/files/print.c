@@ -7,9 +7,12 @@
 // elements at either end of each axis that a larger array shows.
 enum { WHOLE = ARRAY_WHOLE, EDGE = 3 };
 
-static void print_number(FILE *out, const Array *x, int64_t i) {
+static void print_number(FILE *out, const Array *x, const ClassNames *names, int64_t i) {
   double value = dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
-  if (x->type == TYPE_BOOL)
+  const char *name = class_name(names, value);
+  if (name)
+    fprintf(out, "%s", name);
+  else if (x->type == TYPE_BOOL)
     fprintf(out, "%s", value != 0 ? "true" : "false");
   else if (isnan(value))
     fprintf(out, "nan"); // not by %g, which may print "-nan"
@@ -19,9 +22,10 @@ static void print_number(FILE *out, const Array *x, int64_t i) {
     fprintf(out, "%.0f", value);
 }
 
-static void print_axis(FILE *out, const Array *x, int axis, int64_t at, int64_t stride) {
+static void print_axis(FILE *out, const Array *x, const ClassNames *names, int axis, int64_t at,
+                       int64_t stride) {
   if (axis == x->rank) {
-    print_number(out, x, at);
+    print_number(out, x, names, at);
     return;
   }
   int64_t n = x->size[axis], step = stride / n;
@@ -37,16 +41,30 @@ static void print_axis(FILE *out, const Array *x, int axis, int64_t at, int64_t 
       i = n - EDGE - 1;
       continue;
     }
-    print_axis(out, x, axis + 1, at + i * step, step);
+    print_axis(out, x, names, axis + 1, at + i * step, step);
   }
   fprintf(out, "]");
 }
 
+// Prints the names of the positions along an axis, if it has a few of them.
+static void print_positions(FILE *out, const ClassNames *c) {
+  enum { FEW = 12 };
+  if (!c->n || c->n > FEW) return;
+  for (uint32_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? ", " : ": ", c->name[i]);
+}
+
 void array_print(FILE *out, const char *name, const char *const *dim, const Array *x) {
+  array_print_named(out, name, dim, x, &(ClassNames){0}, NULL);
+}
+
+void array_print_named(FILE *out, const char *name, const char *const *dim, const Array *x,
+                       const ClassNames *element, const ClassNames *axis) {
   fprintf(out, "%s", name);
-  for (int i = 0; i < x->rank; i++)
+  for (int i = 0; i < x->rank; i++) {
     fprintf(out, "%s%s %lld", i ? ", " : " [", dim[i], (long long)x->size[i]);
+    if (axis) print_positions(out, &axis[i]);
+  }
   fprintf(out, "%s %s%s", x->rank ? "]" : "", dtype_text(x->type), x->rank ? "\n  " : " = ");
-  print_axis(out, x, 0, 0, x->elements);
+  print_axis(out, x, element, 0, 0, x->elements);
   fprintf(out, "\n");
 }

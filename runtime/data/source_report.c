@@ -1,0 +1,43 @@
+// Reports on sources for the command data: their files, how fast bytes are read, what memory holds.
+#include "runtime/data/csv_source_internal.h"
+
+#include <glob.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 20 };
+
+// Reads a file from its start for at most a second, and adds its size, what was read and the time.
+static void read_file(const char *path, char *piece, SourceReport *out, int64_t *read) {
+  Arena *a = arena_new();
+  Datafile f;
+  char why[WHY];
+  if (datafile_open(&f, path, diag_new(a), (Pos){0})) {
+    double began = clock_seconds();
+    out->files++;
+    out->bytes += f.size;
+    for (int64_t at = 0; at < f.size && out->read_seconds + clock_seconds() - began < 1;) {
+      int64_t n = f.size - at < PIECE ? f.size - at : PIECE;
+      if (!datafile_read(&f, at, n, piece, why)) break;
+      *read += n;
+      at += n;
+    }
+    out->read_seconds += clock_seconds() - began;
+    datafile_close(&f);
+  }
+  arena_free(a);
+}
+
+void source_report(const RowSource *s, SourceReport *out) {
+  *out = (SourceReport){.missed = s->csv ? csv_rows_missed(s->csv) : NULL};
+  out->kept = s->csv ? csv_rows_kept(s->csv) : s->memory ? s->rows * s->stride : 0;
+  glob_t g = {0};
+  int64_t read = 0;
+  char *piece = mem_alloc(PIECE);
+  int found = s->path ? glob(s->path, GLOB_NOCHECK, NULL, &g) : GLOB_NOMATCH;
+  if (found == GLOB_NOSPACE) mem_exhausted(0);
+  for (size_t i = 0; found == 0 && i < g.gl_pathc; i++) read_file(g.gl_pathv[i], piece, out, &read);
+  if (found == 0) globfree(&g);
+  free(piece);
+  // of a file that was read in part, the time of all of it
+  if (read > 0) out->read_seconds *= (double)out->bytes / (double)read;
+}

@@ -1,0 +1,85 @@
+#!/bin/sh
+# A table as a person has it: names of species, semicolons, blanks, dates, missing values. It trains, predicts and prints
+# names in three commands; the ranks of a run read it; a file that does not fit in memory. Ends in `N passed, N failed,
+# N skipped`.
+. "$(dirname "$0")/common.sh"
+
+# Iris with names, a date, and every twelfth petal length missing; its columns in another order.
+make_table() { # FROM TO
+  awk -F, -v OFS=';' 'NR == 1 { print "species", "measured", "petal length", "petal width", "sepal length", "sepal width"; next }
+    { name = $5 == 0 ? "setosa" : $5 == 1 ? "\"versicolor\"" : " virginica"
+      length_ = NR % 12 == 0 ? (NR % 24 == 0 ? "NA" : "") : $3
+      print name, sprintf("%02d.%02d.1936", NR % 28 + 1, NR % 12 + 1), length_, $4, $1, $2 }' "$1" >"$2"
+}
+make_table examples/data/iris_train.csv "$tmp/train.csv"
+make_table examples/data/iris_test.csv "$tmp/test.csv"
+cat >"$tmp/iris.mesh" <<'END'
+dim b = 30, features = 5, hidden = 12, class = 3
+input x[b, features]
+input species[b]: i32
+param w[features, hidden] ~ glorot(features, hidden)
+param v[hidden, class] ~ glorot(hidden, class)
+param wb[hidden] = 0
+param vb[class] = 0
+h = relu(sum[features](x * w * values[features](1, 1, 1, 1, 0.001)) + wb)
+logits[b, class] = sum[hidden](h * v) + vb
+loss = mean[b](cross_entropy[class](logits, species))
+metric accuracy = mean[b](argmax[class](logits) == species)
+output probs[b, class] = softmax[class](logits)
+output found[b] = argmax[class](logits)
+data train over b {
+  x = csv("train.csv", columns = ("sepal length", "sepal width", "petal length", "petal width", "measured"),
+          missing = mean, date = "%d.%m.%Y", since = "1936-01-01")
+  species = csv("train.csv", column = "species", classes = auto)
+}
+data test over b {
+  x = csv("test.csv", columns = ("sepal length", "sepal width", "petal length", "petal width", "measured"),
+          missing = mean, date = "%d.%m.%Y", since = "1936-01-01")
+  species = csv("test.csv", column = "species", classes = auto)
+}
+train loss { optimizer = adam(lr = 0.01), epochs = 100 }
+END
+
+# -- three commands --------------------------------------------------------------------------------
+cd "$tmp" || exit 1
+expect "train" 0 'test accuracy (0.[89][0-9]*|1.0000) \((2[6789]|30)/30\)' "$meshc" train iris.mesh -q --save-params iris.safetensors
+mv train.csv train.old
+printf 'petal length;petal width;sepal length;sepal width;measured\n1.4;0.2;5.1;3.5;01.02.1936\n6.0;2.1;;3.0;02.02.1936\n' >new.csv
+expect "predict" 0 '\[setosa, virginica\]' "$meshc" predict iris.mesh --params iris.safetensors --feed x=new.csv
+check "heads name the classes" says '^probs \[b 2, class 3: setosa, versicolor, virginica\] f32'
+expect "as CSV" 0 '' "$meshc" predict iris.mesh --params iris.safetensors --feed x=new.csv --out found.csv
+holds "the head of the file" "$(head -n 1 found.csv)" "probs.setosa,probs.versicolor,probs.virginica,found"
+holds "the last column" "$(cut -d, -f4 found.csv | tr '\n' ' ')" "found setosa virginica "
+expect "as JSON" 0 '"classes": \[ "setosa", "versicolor", "virginica" \]' sh -c \
+  "'$meshc' predict iris.mesh --params iris.safetensors --feed x=new.csv --json | tr -d '\n' | tr -s ' '"
+expect "eval without the training data" 0 'test accuracy' "$meshc" eval iris.mesh --params iris.safetensors
+printf 'species;petal length;petal width;sepal length;sepal width;measured\nrosa;1;1;1;1;01.02.1936\n' >strange.csv
+expect "an unknown class" 5 "strange.csv:2: column 0: 'rosa' is none of the classes" \
+  "$meshc" run iris.mesh --set b=1 --params iris.safetensors --feed x=strange.csv --feed species=strange.csv --fetch loss
+printf 'petal length;petal width;sepal length;sepal width\n1;1;1;1\n' >narrow.csv
+expect "a column that is not there" 5 'narrow.csv has no column "measured"' \
+  "$meshc" predict iris.mesh --params iris.safetensors --feed x=narrow.csv
+mv train.old train.csv
+
+# -- ranks -----------------------------------------------------------------------------------------
+for how in "--mesh p=2 --layout b=p --np 2" "--mesh p=3 --layout b=p --np 3" "--mesh p=2 --layout b=p"; do
+  # shellcheck disable=SC2086
+  expect "train $how" 0 'test accuracy (0.[89][0-9]*|1.0000)' "$meshc" train iris.mesh -q $how --timeout 30
+done
+
+# -- what the data is ------------------------------------------------------------------------------
+expect "data" 0 'classes: setosa [0-9]*, versicolor [0-9]*, virginica 42' "$meshc" data iris.mesh --data train
+check "missing values are counted" says 'petal length .* 10 missing'
+check "rates" says 'batches are delivered at .*rows/s; the step needs .*rows/s'
+expect "data as JSON" 0 '"schema": "meshc.data/1"' "$meshc" data iris.mesh --json
+
+# -- packed, in parts ------------------------------------------------------------------------------
+gzip -k train.csv
+sed -n '1p;2,40p' train.csv >part-1.csv
+sed -n '1p;41,$p' train.csv >part-2.csv
+for file in train.csv.gz 'part-*.csv'; do
+  sed "s/\"train.csv\"/\"$file\"/" iris.mesh >other.mesh
+  expect "train on $file" 0 '' "$meshc" train other.mesh -q --save-params other.safetensors
+  same "the parameters of $file" iris.safetensors other.safetensors
+done
+finish
