@@ -184,6 +184,15 @@ static int first_fitting(Trials *t, int lo, int hi) {
   return hi;
 }
 
+// Returns the level that a budget of t->least bytes would have, which is what the program of level
+// `all` needs: a lower level may need no more.
+static int first_as_small(Trials *t, int all) {
+  PipelineOptions opt = *t->opt;
+  opt.memory = t->least;
+  Trials smaller = {.opt = &opt, .c = t->c, .best = all, .least = t->least};
+  return first_fitting(&smaller, REMAT_BASE_LEVELS, all);
+}
+
 // Returns the first recompute level whose program fits the memory budget (see first_fitting). If
 // none fits, returns that one of the levels tried whose program needs least memory. *bytes gets the
 // bytes that the program of the returned level needs.
@@ -200,7 +209,7 @@ static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64
   for (int i = 1; i < SEGMENTS_TRIED && !fits && all > REMAT_BASE_LEVELS + SEGMENTS_TRIED; i++)
     fits = level_fits(&t, REMAT_BASE_LEVELS + (all - REMAT_BASE_LEVELS) * i / SEGMENTS_TRIED);
   *bytes = fits && t.best ? t.fitted : t.least;
-  return t.best;
+  return fits || t.best != all ? t.best : first_as_small(&t, all);
 }
 
 // Returns the recompute level that opt->again asks for, at most the highest that the graph has.
