@@ -87,6 +87,10 @@ Ref builder_ref(Builder *b, NodeId n) {
     return x->op == OP_AT ? builder_step_ref(b, of, x->attr.region, node_bytes(b->g, n)) : of;
   }
   b->placed[n] = true;
+  // A value that a guarded loop brings in stays where it is. The guard has a byte of its own, which
+  // the copy writes before all workers.
+  if (carry_is_constant(b->g, b->scan, n) && x->attr.carry != 0)
+    return b->place[n] = builder_ref(b, x->args[0]);
   if (b->collected_in[n]) {
     Ref all = builder_ref(b, b->collected_in[n]);
     return b->place[n] = builder_step_ref(b, all, collect_loop(b->g, b->collected_in[n]),

@@ -79,7 +79,12 @@ static void fill_program(Builder *b) {
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   bug_context("program", 0);
   const Graph *g = f->graph;
-  Builder b = {.a = a, .f = f, .g = g, .opt = opt, .sizes = coll_sizes_new(a, g)};
+  Builder b = {.a = a,
+               .f = f,
+               .g = g,
+               .opt = opt,
+               .sizes = coll_sizes_new(a, g),
+               .scan = region_scans(a, g)};
   b.p = arena_new_of(a, Program);
   *b.p = (Program){.model = g->model, .for_ = opt->for_, .mesh = *g->mesh, .over = opt->over};
   b.place = arena_array(a, Ref, graph_count(g) + 1);

@@ -34,6 +34,7 @@ typedef struct Builder {
   // root has memory of its own.
   NodeId *collected_in;
   uint32_t *history;    // by carry: 1 + the buffer with its values of all rounds, 0: none
+  const NodeId *scan;   // by region: its SCAN node
   RegionId open;        // the innermost open loop, 0: none
   VEC(uint32_t) begin;  // by open loop, outermost first: index of its INSTR_LOOP
   int32_t *decl_tensor; // by declaration: index in `tensor`, -1: none

@@ -28,17 +28,30 @@ void collected_find(Builder *b) {
   }
 }
 
+// Clears what guarded loop r collects: it stays zero if the loop does not run.
+static void clear_collected(Builder *b, RegionId r) {
+  for (NodeId n = 1; n <= graph_count(b->g); n++)
+    if (graph_node(b->g, n)->op == OP_COLLECT && collect_loop(b->g, n) == r)
+      vec_push(b->a, b->instr) = (Instr){
+          .kind = INSTR_FILL, .u.fill = {.dst = builder_ref(b, n), .bytes = node_bytes(b->g, n)}};
+}
+
 static void open_one(Builder *b, RegionId r) {
   const Region *region = region_get(b->g, r);
+  Ref guard = {0};
+  if (region->guarded) clear_collected(b, r);
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);
-    if (x->op == OP_CARRY && x->region == r)
-      builder_copy(b, carry_start_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
+    if (x->op != OP_CARRY || x->region != r) continue;
+    if (region->guarded && x->attr.carry == 0) guard = builder_ref(b, n);
+    builder_copy(b, carry_start_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
   vec_push(b->a, b->begin) = b->instr.n;
   vec_push(b->a, b->instr) = (Instr){.kind = INSTR_LOOP,
                                      .u.loop = {.count = builder_dim_size(b, region->t),
                                                 .reverse = region->reverse,
+                                                .guarded = region->guarded,
+                                                .guard = guard,
                                                 .dim = dim_get(b->g->dims, region->t)->name}};
   b->open = r;
 }

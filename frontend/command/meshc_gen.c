@@ -256,7 +256,7 @@ static const char *const keywords[] = {
 #define KEYWORD(text, parse) text,
 #include "frontend/syntax/token.def"
 #undef KEYWORD
-    "else", // only after a branch of an `if`
+    "else", "while", // after a branch of an `if`, after the carries of a scan
 };
 static const char *const operators[] = {"or", "and", "not"}; // tokens of token.def that are words
 

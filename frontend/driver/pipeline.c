@@ -83,8 +83,10 @@ static const Graph *instead(const Graph *before, const Graph *after, const Graph
 // Determines what is computed: rewrites the selected graph of whole tensors, without regard to the
 // mesh. Returns the rewritten graph.
 static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Graph *selected) {
+  // A GPU runs one sequence of kernels, so both sides of a condition are computed.
+  const Graph *g = opt->codegen.gpu ? proved(opt, graph_unguard(a, selected), "unguard") : selected;
   // Move invariant values out of loops.
-  const Graph *g = proved(opt, graph_hoist(a, selected), "hoist");
+  g = proved(opt, instead(g, graph_hoist(a, g), selected), "hoist");
   // Expand composite operations into primitive ones.
   g = proved(opt, instead(g, graph_expand(a, g), selected), "expand");
   // Fold constants, simplify by algebra, remove dead nodes.

@@ -113,12 +113,16 @@ typedef struct Round {
 
 // A scan over dim t whose body is being built. In the body, a value that has t means its slice at
 // the current step (loop_view).
+//
+// Of a guarded region (`side`), dim t has one position and is in no value. A value from outside
+// enters the region as a constant carry.
 typedef struct Loop {
   const struct Loop *outer;
   const Graph *graph; // the graph that contains the region
   RegionId region;
   DimId t;
   Pos pos;
+  struct Side *side; // of a guarded region (build_side.c); NULL for a scan
 } Loop;
 
 typedef struct Frame {
@@ -504,6 +508,37 @@ Value loop_view(Build *b, Value v, Pos pos);
 // Adds the dims of the open scans to `dims`. A draw in a scan has them, because it differs in each
 // step. Returns false if there are too many dims.
 MUST_USE bool loop_dims(const Build *b, Dims *dims);
+
+// -- build_side.c -------------------------------------------------------------------------------
+enum { MAX_ENTRIES = 250 };
+// A value from outside a guarded region, and the constant carry that brings it in.
+typedef struct SideEntry {
+  NodeId outside, carry;
+} SideEntry;
+// A guarded region that is being built: one side of `cond`, or a step of a scan with `while`. Its
+// results become carries.
+typedef struct Side {
+  Loop loop;
+  VEC(SideEntry) entry;    // entry 0 is the guard
+  VEC(NodeId) start, next; // of each result: its value if the region does not run, and if it runs
+  bool full;               // more than MAX_ENTRIES values enter, which has been reported
+} Side;
+// Opens a guarded region that runs if `guard`, a bool scalar, is true. Values that are read from
+// now on enter it.
+void side_open(Build *b, Side *s, NodeId guard, Pos pos);
+// Stops reading values into the region.
+void side_leave(Build *b, const Side *s);
+// Adds a result, whose value is `start` if the region does not run and `next` if it does. Both have
+// the same type and dims. Returns its number.
+uint32_t side_result(Build *b, Side *s, NodeId start, NodeId next);
+// Ends the region. out[k] gets result k, outside of the region.
+void side_close(Build *b, Side *s, NodeId *out);
+// Returns node n, which is outside of the region, as the region reads it.
+NodeId side_enter(Build *b, Side *s, NodeId n);
+// Returns a condition as a bool scalar: 0 after an error at pos. `what` is cond or while.
+NodeId side_condition(Build *b, const Value *v, const char *what, Pos pos);
+// Returns the innermost scan that is open, without guarded regions; NULL if there is none.
+const Loop *loop_scanned(const Loop *l);
 
 // -- builtin_*.c --------------------------------------------------------------------------------
 #define BUILTIN(name, bracket, rule, op, typing, ...) BuiltinRule builtin_##rule;

@@ -35,6 +35,7 @@ bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
   *again = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
     const AstArg *arg = &s->args[i];
+    if (!base && arg->name && !strcmp(arg->name, "while")) continue; // not an option
     if (base && arg->name && !strcmp(arg->name, "name")) {
       if (!build_string(b, arg->value, base)) return false;
     } else if (arg->name && !strcmp(arg->name, "checkpoint")) {
@@ -96,7 +97,7 @@ void build_yield(Build *b, const Ast *s) {
   if (!y) {
     vec_push(b->a, *r->yields) = (Yield){.name = s->text, .pos = s->pos, .ast = s};
     y = &r->yields->at[r->yields->n - 1];
-    if (r->scan) y->dim = b->loop->t;
+    if (r->scan) y->dim = loop_scanned(b->loop)->t;
     if (!r->scan && !yield_dim(b, s, y)) v = value_poison;
   }
   if (v.kind != VALUE_POISON && y->dim && !yield_fits(b, s, &v, y->dim)) v = value_poison;
@@ -112,6 +113,10 @@ Value loop_view(Build *b, Value v, Pos pos) {
     if (l->graph == b->g) vec_push(b->a, loops) = l;
   for (uint32_t i = loops.n; i > 0; i--) { // the outermost loop first
     const Loop *l = loops.at[i - 1];
+    if (l->side) {
+      v.node = side_enter(b, l->side, v.node);
+      continue;
+    }
     const Node *n = graph_node(b->g, v.node);
     if (!dims_has(&n->dims, l->t)) continue;
     if (region_encloses(b->g, l->region, n->region)) {
@@ -132,7 +137,7 @@ Value loop_view(Build *b, Value v, Pos pos) {
 
 bool loop_dims(const Build *b, Dims *dims) {
   for (const Loop *l = b->loop; l; l = l->outer)
-    if (l->graph == b->g && !dims_has(dims, l->t) && !dims_add(b->g->dims, dims, l->t))
+    if (l->graph == b->g && !l->side && !dims_has(dims, l->t) && !dims_add(b->g->dims, dims, l->t))
       return false;
   return true;
 }
@@ -308,12 +313,73 @@ static NodeId next_of(Build *b, const Carry *c) {
   return 0;
 }
 
+// -- while --------------------------------------------------------------------------------------
+
+// The body of a scan with `while`: a guarded region that runs in the steps before the condition is
+// false for the first time.
+//
+//   scan t (h = h0) while c { ... }
+//     alive = carry(true), next go;  go = alive and c;  the region runs if go
+typedef struct While {
+  const Ast *condition; // NULL: the scan has no `while`
+  NodeId alive, go;     // 0 after an error
+  Side side;
+} While;
+
+static const Ast *while_of(const Ast *s) {
+  for (uint32_t i = 0; i < s->nargs; i++)
+    if (s->args[i].name && !strcmp(s->args[i].name, "while")) return s->args[i].value;
+  return NULL;
+}
+
+// Opens the body. n is the number of carries of the scan.
+static void while_open(Build *b, While *w, uint32_t n) {
+  NodeId yes = graph_const(b->g, TYPE_BOOL, 1);
+  Attr attr = {.region = b->loop->region, .carry = n};
+  w->alive = graph_add(b->g, OP_CARRY, 1, &yes, &attr);
+  Value v = build_whole(b, w->condition);
+  NodeId holds = side_condition(b, &v, "while", w->condition->pos);
+  w->go = holds ? graph_binary(b->g, OP_AND, w->alive, holds) : 0;
+  side_open(b, &w->side, w->go ? w->go : w->alive, w->condition->pos);
+}
+
+// Ends the body. next[k] is the next value of carry k, and becomes its value after the step whether
+// the body ran or not; the same for what the body yields. next[n] gets that of w->alive. Returns
+// false after an error.
+static bool while_close(Build *b, While *w, const Carry *carry, uint32_t n, NodeId *next,
+                        Yields *yields) {
+  Side *side = &w->side;
+  NodeId *out = arena_array(b->a, NodeId, n + yields->n + 1);
+  bool good = w->go != 0;
+  for (uint32_t k = 0; k < n && good; k++)
+    (void)side_result(b, side, carry[k].node, side_enter(b, side, next[k]));
+  for (uint32_t i = 0; i < yields->n && good; i++) {
+    const Value *v = &yields->at[i].value.at[0];
+    if ((good = v->kind != VALUE_POISON)) {
+      NodeId x = side_enter(b, side, build_natural(b, *v));
+      const Node *node = graph_node(b->g, x);
+      (void)side_result(b, side, graph_zeros(b->g, (Dtype)node->type, &node->dims), x);
+    }
+  }
+  if (!good || side->full || n + yields->n + side->entry.n >= MAX_ARGS) return false;
+  side_close(b, side, out);
+  for (uint32_t k = 0; k < n; k++) next[k] = out[k];
+  for (uint32_t i = 0; i < yields->n; i++) yields->at[i].value.at[0] = value_tensor(out[n + i]);
+  next[n] = w->go;
+  return true;
+}
+
 // Adds the SCAN node, whose arguments are the next values of the n carries. 0 if a carry has an
 // error.
-static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
-  NodeId *next = arena_array(b->a, NodeId, n + 1);
+static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n, While *w,
+                       Yields *yields) {
+  NodeId *next = arena_array(b->a, NodeId, n + 2);
   bool good = true;
   for (uint32_t k = 0; k < n; k++) good &= (next[k] = next_of(b, &carry[k])) != 0;
+  if (w->condition) {
+    side_leave(b, &w->side);
+    good = good && while_close(b, w, carry, n++, next, yields);
+  }
   b->g->origin = (Origin){.why = "scan", .pos = s->pos};
   return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
 }
@@ -410,9 +476,11 @@ void build_scan(Build *b, const Ast *s) {
   b->loop = &loop;
   b->frame->round = &round;
   carries_bind(b, carry, n);
+  While w = {.condition = while_of(s)};
+  if (w.condition) while_open(b, &w, n);
   build_block(b, s->kids[0]);
   for (uint32_t k = 0; k < n; k++) warn_carry_kept(b, carry[k].target);
-  NodeId scan = scan_end(b, s, carry, n);
+  NodeId scan = scan_end(b, s, carry, n, &w, &yields);
   b->frame->round = round.outer;
   round_end(b, &round);
   b->loop = loop.outer;

@@ -150,6 +150,15 @@ static bool parse_carry(Parser *p, Ast *t) {
   return option ? parse_option_item(p, t) : ast_add(p, t, parse_assigned(p, AST_BIND, false));
 }
 
+// Parses `while CONDITION` if it follows the carries of a scan.
+static bool parse_while(Parser *p, Ast *t) {
+  if (parser_at_end(p) || !parser_at_word(p, "while")) return true;
+  const Token *word = parser_take(p);
+  AstArg arg = {.name = word->text, .pos = token_pos(p, word), .value = parse_expr(p)};
+  if (arg.value) ast_add_arg(p, t, arg);
+  return arg.value != NULL;
+}
+
 Ast *parse_scan(Parser *p, const Token *keyword) {
   (void)keyword;
   bool reverse = parser_at_word(p, "reverse") && parser_ahead(p, 1)->kind == TOKEN_NAME;
@@ -159,7 +168,7 @@ Ast *parse_scan(Parser *p, const Token *keyword) {
   Ast *t = ast_statement(p, AST_SCAN, name);
   t->integer = reverse;
   ast_add(p, t, NULL); // kids[0] is for the body, which comes after the carries in the text
-  if (!parse_list(p, t, parse_carry, false)) return NULL;
+  if (!parse_list(p, t, parse_carry, false) || !parse_while(p, t)) return NULL;
   t->kids[0] = parse_block(p);
   return t->kids[0] ? ast_end(p, t) : NULL;
 }

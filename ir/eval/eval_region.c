@@ -91,6 +91,25 @@ static void start_loop(EvalLoop *l) {
                    &l->next[k * p + r]);
 }
 
+// Returns whether a guarded loop runs: its carry 0, which is the same on all processors, is true.
+static bool guard_holds(const EvalLoop *l) {
+  const Graph *g = l->run->e->graph;
+  for (uint32_t k = 0; k < l->carry.n; k++)
+    if (graph_node(g, l->carry.at[k])->attr.carry == 0)
+      return tensor_of(l, l->carry.at[k], 0)->value[0] != 0;
+  BUG("a guarded loop without a guard");
+}
+
+static void clear_collected(const EvalLoop *l) {
+  for (uint32_t k = 0; k < l->collect.n; k++)
+    for (int64_t r = 0; r < l->run->e->processors; r++) {
+      Tensor *t = tensor_of(l, l->collect.at[k], r);
+      memset(t->value, 0, (size_t)t->elements * sizeof *t->value);
+      memset(t->bound, 0, (size_t)t->elements * sizeof *t->bound);
+      memset(t->tainted, 0, (size_t)t->elements);
+    }
+}
+
 static void run_loop(EvalRun *run, NodeId scan) {
   const Graph *g = run->e->graph;
   ArenaMark mark = arena_mark(run->scratch);
@@ -100,6 +119,10 @@ static void run_loop(EvalRun *run, NodeId scan) {
   int64_t steps = dim_get(g->dims, region->t)->size;
   find_ends(&l, scan);
   start_loop(&l);
+  if (region->guarded && !guard_holds(&l)) {
+    clear_collected(&l);
+    steps = 0;
+  }
   for (int64_t i = 0; i < steps; i++) {
     run->now[l.region] = region->reverse ? steps - 1 - i : i;
     eval_region(run, l.region);

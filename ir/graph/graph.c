@@ -535,12 +535,13 @@ static void mark(Marker *r, NodeId n) {
 }
 
 // Marks all nodes that the nodes of the todo list depend on. A scan does not depend on all of its
-// arguments: the next value of a carry is needed only if the carry is.
+// arguments: the next value of a carry is needed only if the carry is, or if it is the guard.
 static void mark_all(Marker *r) {
   while (r->todo.n) {
     NodeId id = r->todo.at[--r->todo.n];
     const Node *n = graph_node(r->g, id);
     for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) mark(r, n->args[i]);
+    if (n->op == OP_SCAN && region_get(r->g, n->attr.region)->guarded) mark(r, n->args[0]);
     if (n->op == OP_CARRY) {
       mark(r, r->scan[n->region]);
       mark(r, carry_next(r->g, r->scan, id));

@@ -104,11 +104,17 @@ typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region
 //   %9 = collect(%7, %6) {dims = [t]}        %6 of all steps: has the dim t
 //
 // A node of a region must not depend on a node outside it that has a larger id than the scan.
+//
+// A region may be *guarded*: its carry 0 is a bool scalar, the guard, and the loop, which has one
+// step, runs only if the guard starts true. Else its FINAL values are the starts of the carries,
+// and what it collects is zero. Such a region is one side of `cond`. A carry whose next value is
+// itself is *constant*: it brings a value from outside into the region.
 typedef struct Region {
   RegionId parent;
   DimId t;        // the whole dim that the loop runs over, from position 0 to size-1
   bool reverse;   // the loop runs from position size-1 to 0
   bool recompute; // gradients rematerialise the body instead of keeping its values
+  bool guarded;
   Pos pos;
 } Region;
 
@@ -370,6 +376,12 @@ NodeId *region_scans(Arena *a, const Graph *g);
 // Returns the node that is the value of `carry` in the next step, or 0 if its region has no scan in
 // this graph. `scan` is the result of region_scans.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
+// Returns true if node n is in a guarded region and brings a value from outside into it: a constant
+// carry.
+bool carry_is_constant(const Graph *g, const NodeId *scan, NodeId n);
+// Returns a copy of g without guarded regions: both sides of each `cond` are computed, and their
+// results are selected. For devices that cannot skip a loop. Returns g if it has no such region.
+const Graph *graph_unguard(Arena *a, const Graph *g);
 
 // Returns the operation of node n as a model writes it: "slice" or "pad" for a window, "layout" for
 // a pin; for other operations the name of the operation. In source_name.c.

@@ -28,6 +28,11 @@ NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry) {
                                                         : 0;
 }
 
+bool carry_is_constant(const Graph *g, const NodeId *scan, NodeId n) {
+  const Node *c = graph_node(g, n);
+  return c->op == OP_CARRY && region_get(g, c->region)->guarded && carry_next(g, scan, n) == n;
+}
+
 bool region_encloses(const Graph *g, RegionId a, RegionId b) {
   while (b && b != a) b = region_get(g, b)->parent;
   return a == b;

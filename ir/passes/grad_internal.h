@@ -21,6 +21,8 @@ typedef struct GradLevel {
   NodeId scan;       // the scan of loop `of`
   bool recompute;    // values of `of` are recomputed in `back`
   VEC(GradTerm) term;
+  uint32_t ncarries;    // number of carries of `back` so far
+  VEC(NodeId) constant; // the constant carries of `back`, if it is guarded
 } GradLevel;
 
 typedef struct Grad {

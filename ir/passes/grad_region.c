@@ -59,7 +59,21 @@ static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   return graph_at(c->g, l->back, collected(c, l->outer, l->scan, graph_collect(c->g, scan, n)));
 }
 
-static NodeId seen_again(Grad *c, const GradLevel *l, NodeId n) {
+// Adds a carry to the backward loop of level l.
+static NodeId add_carry(Grad *c, GradLevel *l, NodeId start) {
+  return graph_add(c->g, OP_CARRY, 1, &start, &(Attr){.region = l->back, .carry = l->ncarries++});
+}
+
+// Brings the value that constant carry n of a guarded loop brings into it also into the backward
+// loop of level l, instead of collecting it.
+static NodeId brought_again(Grad *c, GradLevel *l, NodeId n) {
+  NodeId carry = add_carry(c, l, grad_value(c, graph_node(c->g, n)->args[0]));
+  vec_push(c->scratch, l->constant) = carry;
+  return carry;
+}
+
+static NodeId seen_again(Grad *c, GradLevel *l, NodeId n) {
+  if (n <= c->count && carry_is_constant(c->g, c->scan, n)) return brought_again(c, l, n);
   Node node = *graph_node(c->g, n);
   if (node.op == OP_AT) return graph_at(c->g, l->back, grad_value(c, node.args[0]));
   return graph_at(c->g, l->back, collected(c, l->outer, l->scan, n));
@@ -68,7 +82,7 @@ static NodeId seen_again(Grad *c, const GradLevel *l, NodeId n) {
 NodeId grad_value(Grad *c, NodeId n) {
   RegionId r = grad_region(c, n);
   if (!r) return n;
-  const GradLevel *l = c->level;
+  GradLevel *l = c->level;
   while (l->of && l->of != r) l = l->outer;
   if (!l->of) BUG("%%%u is in a loop that is not gone through", n);
   if (!c->mirror[n]) c->mirror[n] = seen_again(c, l, n);
@@ -108,7 +122,7 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
 
 // Copies all nodes of the loop that level l differentiates, and of the loops inside it, into the
 // backward loop of l. Unused copies are removed later.
-static void recompute(Grad *c, const GradLevel *l) {
+static void recompute(Grad *c, GradLevel *l) {
   clone_regions(c, l);
   for (uint32_t i = 0; i < c->count; i++) {
     NodeId n = c->order[i];
@@ -207,6 +221,18 @@ static NodeId zeros_like(Graph *g, NodeId n) {
   return graph_zeros(g, (Dtype)graph_node(g, n)->type, &graph_node(g, n)->dims);
 }
 
+// Makes the guard of the loop that b differentiates the guard of the backward loop.
+static void bring_guard(Grad *c, Backward *b) {
+  RegionId r = b->level.of;
+  for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    if (graph_node(c->g, n)->op != OP_CARRY || graph_node(c->g, n)->attr.carry != 0) continue;
+    c->mirror[n] = brought_again(c, &b->level, n);
+    return;
+  }
+  BUG("a guarded loop without a guard");
+}
+
 // Finds the gradients of the results of the loop that b differentiates, and makes the carries of
 // the backward loop. Returns false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
@@ -230,13 +256,13 @@ static bool begin_carries(Grad *c, Backward *b) {
   back.reverse = !back.reverse;
   back.recompute |= b->before != NULL; // hoisting must not move recomputed values out of the loop
   b->level.back = graph_region(c->g, &back);
+  if (back.guarded) bring_guard(c, b);
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
     if (graph_node(c->g, n)->op != OP_CARRY || !c->active[n]) continue;
     NodeId start = final[n] ? final[n] : zeros_like(c->g, n);
-    Attr attr = {.region = b->level.back, .carry = b->carry.n};
     vec_push(c->scratch, b->carry) = n;
-    vec_push(c->scratch, b->grad) = graph_add(c->g, OP_CARRY, 1, &start, &attr);
+    vec_push(c->scratch, b->grad) = add_carry(c, &b->level, start);
   }
   return true;
 }
@@ -282,23 +308,29 @@ static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
          dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
 }
 
+static uint32_t number_of(const Grad *c, NodeId carry) {
+  return graph_node(c->g, carry)->attr.carry;
+}
+
 static NodeId end_scan(Grad *c, Backward *b) {
-  VEC(NodeId) next = {0};
+  GradLevel *l = &b->level;
+  NodeId *next = arena_array(c->scratch, NodeId, l->ncarries + l->term.n + 1);
   for (uint32_t k = 0; k < b->carry.n; k++) {
     NodeId d = c->adjoint[b->carry.at[k]];
-    vec_push(c->scratch, next) = d ? d : zeros_like(c->g, b->carry.at[k]);
+    next[number_of(c, b->grad.at[k])] = d ? d : zeros_like(c->g, b->carry.at[k]);
   }
   for (uint32_t i = 0; i < b->level.term.n; i++) {
     GradTerm *term = &b->level.term.at[i];
     if (!adds_up(c, b, term)) continue;
     Dtype type = region_sum_type(c->g, b->level.back, (Dtype)graph_node(c->g, term->term)->type);
     NodeId wide = graph_cast(c->g, term->term, type), zero = zeros_like(c->g, wide);
-    Attr attr = {.region = b->level.back, .carry = next.n};
-    NodeId sum = graph_add(c->g, OP_CARRY, 1, &zero, &attr);
-    vec_push(c->scratch, next) = graph_binary(c->g, OP_ADD, sum, wide);
+    NodeId sum = add_carry(c, l, zero);
+    next[number_of(c, sum)] = graph_binary(c->g, OP_ADD, sum, wide);
     term->term = sum;
   }
-  return graph_add(c->g, OP_SCAN, (int)next.n, next.at, &(Attr){.region = b->level.back});
+  for (uint32_t i = 0; i < l->constant.n; i++)
+    next[number_of(c, l->constant.at[i])] = l->constant.at[i];
+  return graph_add(c->g, OP_SCAN, (int)l->ncarries, next, &(Attr){.region = l->back});
 }
 
 static NodeId sum_of_steps(Grad *c, const Backward *b, NodeId scan, const GradTerm *term) {

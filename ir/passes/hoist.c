@@ -28,6 +28,8 @@
 // the carry and its next value. If the summed value is a contraction, and collecting its argument
 // takes less memory than that, the contraction moves after the loop instead.
 //
+// Nothing leaves a guarded loop, which computes only what it needs if it runs.
+//
 // Inner loops are visited first, because a node that leaves one loop may then leave the next.
 #include "ir/graph/graph.h"
 
@@ -61,6 +63,8 @@ static bool at_depth(const Hoist *h, NodeId n) {
   RegionId r = old_node(h, n)->region;
   return r && region_depth(h->from, r) == h->depth;
 }
+
+static bool is_guarded(const Hoist *h, RegionId r) { return region_get(h->from, r)->guarded; }
 
 static bool is_heavy(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
@@ -127,7 +131,7 @@ static bool is_saved(const Hoist *h, const Node *n) {
 static NodeId lift(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
-  if (is_saved(h, node)) return 0;
+  if (is_guarded(h, node->region) || is_saved(h, node)) return 0;
   if (node->op == OP_AT) return h->in[node->args[0]];
   if (!may_move(h, node)) return 0;
   for (int i = 0; i < node->nargs; i++) {
@@ -188,7 +192,8 @@ static NodeId again(Hoist *h, const Node *at, NodeId n, int64_t large) {
 
 static void copy_inside(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
-  NodeId all = node->op == OP_AT ? h->in[node->args[0]] : 0;
+  bool at = node->op == OP_AT && !is_guarded(h, node->region);
+  NodeId all = at ? h->in[node->args[0]] : 0;
   h->over[n] = lift(h, n);
   if (h->over[n] && is_heavy(node))
     h->in[n] = graph_at(h->to, node->region, h->over[n]);
@@ -292,8 +297,8 @@ static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
   return dim_in(region->t, sum->attr.ndims, sum->attr.dims) && region->recompute &&
-         region_depth(h->from, r) == h->depth && old_node(h, *value)->region == r &&
-         !h->over[*value];
+         !region->guarded && region_depth(h->from, r) == h->depth &&
+         old_node(h, *value)->region == r && !h->over[*value];
 }
 
 static bool is_there(const Hoist *h, NodeId n, RegionId r) {
@@ -373,8 +378,8 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
 // carries round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
   const Node *carry = old_node(h, c);
-  if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)
-    return 0;
+  const Region *region = region_get(h->from, carry->region);
+  if (region->recompute || region->guarded || dtype_bytes((Dtype)carry->type) < 4) return 0;
   NodeId next = carry_next(h->from, h->scan, c);
   const Node *sum = next ? old_node(h, next) : NULL;
   if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2)
@@ -410,14 +415,14 @@ static void copy_scan(Hoist *h, NodeId n) {
     h->in[n] = graph_copy(h->to, h->from, n, h->in);
     return;
   }
-  bool again = region_get(h->from, r)->recompute;
+  bool guarded = is_guarded(h, r), again = region_get(h->from, r)->recompute && !guarded;
   if (again) choose_products(h, n);
   if (again) add_up(h, n, &next);
   h->to->origin = node->origin;
   h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
   if (again)
     sink_products(h, h->in[n], r);
-  else
+  else if (!guarded)
     sink(h, h->in[n], r);
 }
 

@@ -540,6 +540,7 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_LOOP:
     put(o, "loop %s = %s%s to %" PRIu32 "\n", or_dash(x->u.loop.dim), size_text(o, x->u.loop.count),
         x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
+    if (x->u.loop.guarded) put(o, "    if %s\n", ref_text(o, x->u.loop.guard));
     if (x->u.loop.rows) put(o, "    from %" PRId64 " rows a worker\n", x->u.loop.rows);
     break;
   case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
@@ -585,6 +586,12 @@ bool slot_equal(const Slot *a, const Slot *b) {
          a->live == b->live && a->loop == b->loop;
 }
 
+bool program_may_skip(const Program *p) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.guarded) return true;
+  return false;
+}
+
 void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void *context) {
   switch (in->kind) {
   case INSTR_KERNEL:
@@ -614,8 +621,10 @@ void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void 
     visit(context, &in->u.copy.dst);
     visit(context, &in->u.copy.src);
     break;
-  case INSTR_COMMIT:
   case INSTR_LOOP:
+    if (in->u.loop.guarded) visit(context, &in->u.loop.guard);
+    break;
+  case INSTR_COMMIT:
   case INSTR_END: break;
   }
 }

@@ -420,6 +420,10 @@ typedef struct Instr {
       // rows of their values. Workers that have at least so many rows each may run all rounds for
       // their rows alone, without meeting one another.
       int64_t rows;
+      // guarded: the loop runs only if the byte at `guard` is not 0; it is in the work memory, and
+      // equal on all processors
+      bool guarded;
+      Ref guard;
     } loop; // loop.end is the index of the INSTR_END
     struct {
       uint32_t begin;
@@ -501,6 +505,9 @@ int64_t program_slot_in(const Program *p, int32_t s, int64_t r, int64_t rows, in
 int32_t program_live_slot(const Program *p, const Instr *in);
 // Returns the index of the tensor with that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
+// Returns whether the program has a guarded loop. A step that skips it sends fewer bytes than
+// predicted.
+bool program_may_skip(const Program *p);
 // Predicted calls, operand bytes and sent bytes of the collectives of one run, indexed by CollKind.
 typedef struct ProgramCount {
   int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];

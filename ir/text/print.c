@@ -354,6 +354,7 @@ static void put_region(const Out *o, RegionId id) {
   if (r->parent) put(o, " in %u", r->parent);
   if (r->reverse) put(o, " reverse");
   if (r->recompute) put(o, " recompute");
+  if (r->guarded) put(o, " guarded");
   put_origin(o, r->pos, NULL, NULL);
 }
 

@@ -396,6 +396,7 @@ static bool read_region(Reader *r) {
   }
   region.reverse = scan_accept_word(s, "reverse");
   region.recompute = scan_accept_word(s, "recompute");
+  region.guarded = scan_accept_word(s, "guarded");
   if (!line_end(r, &region.pos)) return false;
   graph_region(r->g, &region);
   return true;

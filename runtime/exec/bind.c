@@ -345,6 +345,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   case INSTR_LOOP:
     for (uint32_t k = i + 1; k < in->u.loop.end; k++)
       b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
+    if (in->u.loop.guarded) b->u.loop.guard = address(c, in->u.loop.guard);
     break;
   case INSTR_END: b->u.loop = c->instr[in->u.end.begin].u.loop; break;
   case INSTR_COMMIT: break;

@@ -224,7 +224,7 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
 // Begins the first iteration of the loop at instruction i. Returns false if the loop has no
 // iterations.
 static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
-  if (b->u.loop.count == 0) return false;
+  if (b->u.loop.count == 0 || (b->u.loop.guard && !*b->u.loop.guard)) return false;
   s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
   return true;
 }
@@ -505,7 +505,8 @@ static void run_worker(void *exec, int worker) {
     while (end < n && !all_meet(e, end)) end++;
     for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
     if (end == n) return;
-    const BoundInstr *b = &e->context[e->first].instr[end];
+    // the worker's own context, whose guards it has waited for
+    const BoundInstr *b = &e->context[s.first].instr[end];
     if (b->kind == INSTR_KERNEL) {
       if (!run_divided(e, end, worker, s, met && end == i, &steps)) return;
       i = end + 1;

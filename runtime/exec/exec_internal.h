@@ -79,7 +79,8 @@ typedef struct BoundInstr {
       bool solo;  // one worker of a context runs the whole loop
       // Not 0: number of rows; workers with `least` rows or more each run all rounds for their rows
       int64_t rows, least;
-    } loop; // INSTR_LOOP and INSTR_END
+      const char *guard; // the loop runs only if this byte is not 0; NULL: it always runs
+    } loop;              // INSTR_LOOP and INSTR_END
   } u;
 } BoundInstr;
 

@@ -70,10 +70,14 @@ static const Rule grammar[] = {
      "}\n}\n"},
     {"truth", "true|<number> < <int>|size(<dim>) == <int> and <truth>|not <truth>|\"a\" == "
               "\"b\"|<expr>|g"},
-    {"scan", "scan t (p = z, checkpoint = true) {\n  p = tanh(p + dropout(<expr>))\n  yield p as "
-             "ps\n  yield z * p as qs\n}\n|scan <dim> (p[<dimlist>] = <expr>, q = p, checkpoint = "
-             "false) {\n  <scan>  <lines>}\n|scan t (p[a] = 0) {\n  p = p + <expr>\n  yield p as "
-             "ps\n}\n|scan reverse t (p = x, q[b] = <number>) {\n  <lines>  yield q as qs\n}\n"},
+    {"scan",
+     "scan t (p = z, checkpoint = true) {\n  p = tanh(p + dropout(<expr>))\n  yield p as "
+     "ps\n  yield z * p as qs\n}\n|scan <dim> (p[<dimlist>] = <expr>, q = p, checkpoint = "
+     "false) {\n  <scan>  <lines>}\n|scan t (p[a] = 0) {\n  p = p + <expr>\n  yield p as "
+     "ps\n}\n|scan reverse t (p = x, q[b] = <number>) {\n  <lines>  yield q as qs\n}\n|scan t (p = "
+     "x, i = 0) "
+     "while i < 3 and max(p) > 0 {\n  p = p * <expr>\n  i = i + 1\n  yield p as ps\n}\n|scan "
+     "<dim> (p[<dimlist>] = <number>) while <expr> {\n  <lines>}\n"},
     {"expr", "<value>|<value>|<expr> <op> <expr>|<expr> <op> "
              "<expr>|<call>|<call>|<call>|-<expr>|(<expr>)|<expr> ^ 2|not "
              "<expr>|<reduce>|<reduce>|<shape>|<shape>"},
@@ -94,7 +98,9 @@ static const Rule grammar[] = {
      "<number>)|pow(<expr>, <expr>)|layout(<expr>, <dim> -> rows)|layout(<expr>, <dim> -> (rows, "
      "cols), <dim> -> cols)|minimum(<expr>, <expr>)|floor_div(<expr>, <expr>)|elu(<expr>, alpha = "
      "0.5)|grad(<expr>, w)|gradient(mean(<expr>), <value>)|dropout[<dimlist>](<expr>, rate = "
-     "<number>)|bernoulli[<dimlist>](<expr>)|f(<expr>, share = \"f\")|checkpoint(<expr>)"},
+     "<number>)|bernoulli[<dimlist>](<expr>)|f(<expr>, share = "
+     "\"f\")|checkpoint(<expr>)|cond(<expr>, <expr>, <expr>)|cond(any(x > 0), "
+     "<expr>, <expr>)|cond(training, <call>, <value>)"},
     {"reduce",
      "sum(<expr>)|sum[<dim>](<expr> * <expr>)|sum[<dimlist>](<expr> * "
      "<expr>)|mean[<dimlist>](<expr>)|max[<dimlist>](<expr>)|min(<expr>)|prod[<dim>](<expr>)|"

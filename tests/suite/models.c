@@ -10,8 +10,9 @@
 //   # feed label 0..10                 range of an integer input, 0..2 otherwise
 //   # blocks 4                         attention is computed in blocks of at most 4 rows
 // Every run is made twice: with GEMMs by the library on one worker, and by generated kernels on
-// two. The bytes that the communicator counts must be those that `check` predicts. Parameters must
-// have the same initial values on every mesh.
+// two. The bytes that the communicator counts must be those that `check` predicts; a step that
+// skips one side of a `cond` may send fewer. Parameters must have the same initial values on every
+// mesh.
 //
 //   suite_models [FILE ...]            SHOW=1 prints the error of each output
 #include <dirent.h>
@@ -286,7 +287,8 @@ static bool counted_as_predicted(Run *r) {
     fault(r, "the run is not what was predicted");
     return false;
   }
-  if (counted == predicted) return true;
+  bool skips = program_may_skip(r->made.compiled->program);
+  if (counted == predicted || (skips && counted < predicted)) return true;
   fault(r, arena_printf(r->arena, "counted %lld wire bytes, predicted %lld", (long long)counted,
                         (long long)predicted));
   return false;
