@@ -9,6 +9,8 @@
 //   # train 2 rows=2 b=rows            two training steps
 //   # feed label 0..10                 range of an integer input, 0..2 otherwise
 //   # blocks 4                         attention is computed in blocks of at most 4 rows
+//   # zero error 1e-4                  output `error` is 0, or at most so much: the model compares its
+//                                      values with a closed form, or with another way to compute them
 // Every run is made twice: with GEMMs by the library on one worker, and by generated kernels on
 // two. The bytes that the communicator counts must be those that `check` predicts; a step that
 // skips one side of a `cond` may send fewer. Parameters must have the same initial values on every
@@ -268,6 +270,18 @@ static void show(const Run *r, const Want *w, const double *got) {
          sqrt(mean_square(t->elements, t->value)), sqrt(mean_square(t->elements, t->bound)), worst);
 }
 
+// Returns whether each element of an output is as near to 0 as the line "# zero NAME MOST" says.
+static bool is_zero(Run *r, const Want *w, const double *got) {
+  double most = HUGE_VAL, worst = 0;
+  const char *at = strstr(r->text, arena_printf(r->arena, "# zero %s ", w->name));
+  if (!at) return true;
+  sscanf(at + strlen("# zero ") + strlen(w->name), "%lf", &most);
+  for (int64_t k = 0; k < w->tensor->elements; k++)
+    worst = got[k] == got[k] ? fmax(worst, fabs(got[k])) : HUGE_VAL;
+  if (worst > most) fault(r, arena_printf(r->arena, "%s is %g, not 0", w->name, worst));
+  return worst <= most;
+}
+
 static bool output_agrees(Run *r, const Want *w) {
   const Tensor *t = w->tensor;
   double *got = arena_array(r->arena, double, t->elements + 1);
@@ -276,7 +290,7 @@ static bool output_agrees(Run *r, const Want *w) {
   if (!compare_ok(&c))
     fault(r, arena_printf(r->arena, "%s: %s", w->name, compare_text(r->arena, &c)));
   if (getenv("SHOW")) show(r, w, got);
-  return compare_ok(&c);
+  return is_zero(r, w, got) && compare_ok(&c);
 }
 
 static bool counted_as_predicted(Run *r) {
