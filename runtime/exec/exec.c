@@ -310,6 +310,9 @@ static void run_loop_rows(Exec *e, int64_t context, uint32_t begin, int worker, 
   }
 }
 
+// Returns whether instruction b begins a loop that a byte in memory may skip.
+static bool is_guarded(const BoundInstr *b) { return b->kind == INSTR_LOOP && b->u.loop.guard; }
+
 // Runs instructions lo..hi-1, and the loops in them, for one context (a processor of the mesh).
 // None of these instructions needs a meeting of all workers (threads). If several workers share the
 // context, member 0 of them runs instructions marked `solo` alone. Each other instruction is
@@ -335,7 +338,12 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       bool skips =
           b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs the loop alone
       apart = apart || b->u.loop.solo;
+      // Member 0 may have computed the guard alone, and its memory may be used again once it is
+      // read.
+      bool guarded = is_guarded(b) && !b->u.loop.solo && s.members > 1;
+      if (guarded) barrier_wait(meet);
       i = (skips ? e->program->instr[i].u.loop.end + 1 : exec_loop_pass(e, b, i, steps)) - 1;
+      if (guarded) barrier_wait(meet);
       continue;
     }
     double began = trace_start(e);
@@ -514,7 +522,11 @@ static void run_worker(void *exec, int worker) {
       continue;
     }
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
+      // Member 0 may have run the last instructions before the loop, or of a round, alone.
+      bool shared = s.members > 1;
+      if (shared) barrier_wait(e->of_context[s.first]);
       i = exec_loop_pass(e, b, end, &steps);
+      if (shared && is_guarded(b)) barrier_wait(e->of_context[s.first]);
       met = false;
       continue;
     }
