@@ -38,7 +38,7 @@ static void clear_collected(Builder *b, RegionId r) {
 
 static void open_one(Builder *b, RegionId r) {
   const Region *region = region_get(b->g, r);
-  Ref guard = {0};
+  Ref guard = {.tensor = -1};
   if (region->guarded) clear_collected(b, r);
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);

@@ -296,8 +296,12 @@ static const PackField copy_fields[] = {OF_U(copy.dst, RECORD, .record = &ref_re
 RECORD_OF_U(copy);
 
 static const PackField loop_fields[] = {OF_U(loop.count, RECORD, .record = &size_record),
-                                        U_BOOL(loop.reverse), U_INSTR(loop.end),
-                                        OF_U(loop.dim, TEXT, .n = 0), U_SIZED(loop.rows)};
+                                        U_BOOL(loop.reverse),
+                                        U_INSTR(loop.end),
+                                        OF_U(loop.dim, TEXT, .n = 0),
+                                        U_SIZED(loop.rows),
+                                        U_BOOL(loop.guarded),
+                                        OF_U(loop.guard, RECORD, .record = &ref_record)};
 RECORD_OF_U(loop);
 
 static const PackField end_fields[] = {U_INSTR(end.begin)};
