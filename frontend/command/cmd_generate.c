@@ -128,6 +128,7 @@ int cmd_generate(Session *s) {
   if (good) say_rate(&x);
   if (good && session_first(s) && option_given(s->opt, OPTION_JSON)) generate_json(&x);
   sampler_free(x.sampler);
+  vocabulary_free(x.vocabulary);
   generation_free(&x.g);
   return 0;
 }

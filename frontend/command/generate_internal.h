@@ -11,18 +11,27 @@ typedef struct GeneratedText {
   int64_t prompt, n, room; // number of ids of the prompt, of all, and that fit `id`
   int32_t *id;
   int64_t shown;   // ids that have been printed
-  const char *end; // why it ended: "stop", "length" or "context"; NULL: it goes on
+  const char *end; // why it ended: "stop", "end", "length" or "context"; NULL: it goes on
+  size_t dropped;  // bytes at the end of the last id's text that belong to a stop
 } GeneratedText;
+
+// A text that ends a generated one.
+typedef struct StopText {
+  const char *text;
+  size_t n;
+} StopText;
 
 typedef struct Generate {
   Session *s;
   LanguageModel lm;
+  Vocabulary *vocabulary; // of the ids, or NULL
   TokenCodec codec;
   SamplerOptions sampling;
   int64_t most;  // most ids after a prompt
   int64_t beams; // 0: no beam search
   uint32_t nprompts, nstops;
-  TokenList *prompt, *stop;
+  TokenList *prompt;
+  StopText *stop;
   Generation g;
   Sampler *sampler;
   GeneratedText *text;  // one for each prompt

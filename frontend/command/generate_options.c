@@ -52,12 +52,27 @@ static const DataSource *source_of_ids(const Generate *x) {
   return NULL;
 }
 
+// Opens the vocabulary of --vocab, or that of the source, whose path starts at the model's folder.
+// Returns false after an error; without either there is none.
+static bool open_vocabulary(Generate *x, const DataSource *source) {
+  const Session *s = x->s;
+  const OptionUse *use = option_use(s->opt, OPTION_VOCAB);
+  const char *path = use ? use->text : source ? source->vocabulary : NULL;
+  if (!path) return true;
+  if (!use && *path != '/') path = arena_printf(s->arena, "%s/%s", s->directory, path);
+  x->vocabulary = vocabulary_open(path, s->diag, use ? use->pos : source->pos);
+  return x->vocabulary != NULL;
+}
+
 static bool choose_codec(Generate *x) {
   const Session *s = x->s;
+  const DataSource *source = source_of_ids(x);
   int kind;
-  x->codec = token_codec(source_of_ids(x), dim_get(s->model->graph->dims, x->lm.vocab)->size);
   if (!option_word(s->opt, OPTION_TOKENS, 2, token_kinds, s->diag, &kind)) return false;
-  if (option_given(s->opt, OPTION_TOKENS)) x->codec.kind = (TokenKind)kind;
+  bool stated = option_given(s->opt, OPTION_TOKENS);
+  if (!stated && !open_vocabulary(x, source)) return false;
+  x->codec = token_codec(source, x->vocabulary, dim_get(s->model->graph->dims, x->lm.vocab)->size);
+  if (stated) x->codec.kind = (TokenKind)kind;
   return true;
 }
 
@@ -106,13 +121,29 @@ static bool read_prompts(Generate *x) {
   return true;
 }
 
+// Returns the text of ids that are written as numbers, as it is generated.
+static StopText numbers_as_generated(const Generate *x, const TokenList *ids) {
+  StopText out = {"", 0};
+  for (int64_t i = 0; i < ids->n; i++) {
+    char room[TOKEN_ROOM];
+    size_t n;
+    const char *text = token_text(&x->codec, ids->id[i], false, room, &n);
+    out.text = arena_printf(x->s->arena, "%s%.*s", out.text, (int)n, text);
+    out.n += n;
+  }
+  return out;
+}
+
 static bool read_stops(Generate *x) {
   const Options *o = x->s->opt;
   x->nstops = (uint32_t)o->use[OPTION_STOP].n;
-  x->stop = arena_array(x->s->arena, TokenList, x->nstops + 1);
+  x->stop = arena_array(x->s->arena, StopText, x->nstops + 1);
   for (uint32_t i = 0; i < x->nstops; i++) {
     const OptionUse *use = &o->use[OPTION_STOP].at[i];
-    if (!add_text(x, use->text, strlen(use->text), use->pos, &x->stop[i])) return false;
+    TokenList ids;
+    if (!add_text(x, use->text, strlen(use->text), use->pos, &ids)) return false;
+    x->stop[i] = x->codec.kind == TOKEN_NUMBERS ? numbers_as_generated(x, &ids)
+                                                : (StopText){use->text, strlen(use->text)};
   }
   return true;
 }
