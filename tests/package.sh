@@ -207,8 +207,7 @@ if [ -d "${MESHC_AARCH64:-}" ] && command -v qemu-aarch64 >/dev/null && command 
   # shellcheck disable=SC2046
   must aarch64-linux-gnu-gcc -O1 -std=c17 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DMESHC_VERSION='"test"' -I"$root" -I"$root/include" \
     -I"$build/generated" -I"$MESHC_AARCH64/include" "$root/tests/api/packaged.c" $(ls "$root"/ir/base/*.c "$root"/ir/program/*.c \
-    "$root"/collectives/local/*.c "$root"/collectives/ranks/*.c "$root"/runtime/files/*.c "$root"/runtime/data/*.c "$root"/runtime/exec/*.c \
-    "$root"/runtime/gpu/*.c "$root"/runtime/train/*.c "$root"/runtime/package/*.c "$root"/runtime/library/*.c | grep -v 'comm_mpi\|runner_main') \
+    "$root"/collectives/local/*.c "$root"/collectives/ranks/*.c "$root"/runtime/*/*.c | grep -v 'comm_mpi\|runner_main') \
     -L"$MESHC_AARCH64/lib" -o packaged_aarch64 -static -ljansson -lz -lm -lpthread -ldl
   for mesh in "--mesh p=1 --layout none" "--mesh rows=2,cols=2 --layout b=rows,h=cols"; do
     # shellcheck disable=SC2086
