@@ -620,6 +620,9 @@ typedef struct Product {
   const void *a, *b;
   void *c;
   int64_t lda, ldb, ldc;
+  // C has one row, of which this may be a part: reading B takes all the time. The bits of C may
+  // then differ from those of a row of a larger product.
+  bool single;
   // The product that the thread computes after this one, whose operands may be prefetched. NULL:
   // not known.
   const struct Product *next;

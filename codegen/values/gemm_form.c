@@ -8,7 +8,11 @@
 // become batch dims; dims of k must nest.
 #include "codegen/values/gemm_form_internal.h"
 
-enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
+enum {
+  SMALLEST_WORK = 100000,
+  SMALLEST_SIDE = 4,
+  LEAST_ROW = 1 << 19 // elements of a matrix that is multiplied with one row
+};
 
 typedef struct GemmDims {
   const Graph *g;
@@ -115,7 +119,9 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   if (!types_fit(g, x)) return false;
   *why = "it has too few rows or columns for a library product";
   if (!c->n) return false;
-  DimId last = c->at[c->n - 1];
+  int at = c->n - 1; // a dim of one element may be anywhere in the order
+  while (at > 0 && dim_get(g->dims, c->at[at])->size == 1) at--;
+  DimId last = c->at[at];
   bool swapped = !dims_has(arg[1], last);
   GemmDims r = {.g = g, .rows = rows, .c = c};
   r.a = arg[swapped];
@@ -139,6 +145,9 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
   if (product_work) return out->work >= product_work;
+  // A single row reads each weight once. A generated kernel goes down the columns of a large
+  // matrix, and waits for memory; the product of the library reads it row by row.
+  if (m == 1 && graph_node(g, x->args[0])->type == TYPE_F32) return out->work >= LEAST_ROW;
   return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
 }
 

@@ -41,7 +41,8 @@ static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
                    .b = b->b + bb * bytes,
                    .ldb = w->ldb,
                    .c = b->c + c * dtype_bytes(w->type),
-                   .ldc = w->ldc};
+                   .ldc = w->ldc,
+                   .single = b->m == 1};
 }
 
 // Computes the product that a worker holds back (m = 0: none), which `next` follows, and holds

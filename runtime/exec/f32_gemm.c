@@ -19,6 +19,7 @@
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
 #include "ir/program/sums.h"
+#include "runtime/exec/f32_row.h"
 #include "runtime/exec/product_internal.h"
 
 #include <stdlib.h>
@@ -356,7 +357,10 @@ static void multiply_long(const Product *g, double *work) {
 }
 
 void f32_gemm(const Product *g, void *work) {
-  if (f32_gemm_is_long(g->k))
+  bool strided = g->ta && g->lda != 1; // a is no line of memory
+  if (g->single && g->m == 1 && !(g->tb && strided))
+    f32_row(g);
+  else if (f32_gemm_is_long(g->k))
     multiply_long(g, work);
   else
     multiply(g, DEPTH, NULL, work);
