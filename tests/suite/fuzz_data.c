@@ -99,18 +99,17 @@ static void add_csv_options(void) {
     const char *name, *columns;
     DataSource with;
     int64_t inner;
-  } seed[] = {
-      {"dates.csv", "day\n", {.date = "iso", .since = 86400}, 1},
-      {"format.csv", "x\n", {.date = "%d,%m", .decimal = ",", .missing = MISSING_DROP}, 1},
-      {"auto.csv", "kind\n", {.classes = CLASSES_AUTO, .missing = MISSING_VALUE}, 1},
-      {"listed.csv",
-       "kind\n",
-       {.classes = CLASSES_LISTED, .class_list = "elm\noak;\n\na \"b\"\noak\n"},
-       1},
-      {"mean.csv", "y\nx\n", {.decimal = ",", .missing = MISSING_MEAN}, 2},
-      {"drop.csv", "y\nx\n", {.decimal = ",", .missing = MISSING_DROP, .separator = ";"}, 2},
-      {"mask.csv", "x\ny\n", {.missing = MISSING_MASK, .row_last = 5}, 2},
-      {"packed.csv.gz", "x\n", {.decimal = ",", .missing = MISSING_VALUE}, 1}};
+  } seed[] = {{"dates.csv", "day\n", {.date = "iso", .since = 86400}, 1},
+              {"format.csv", "x\n", {.date = "%d,%m", .decimal = ",", .missing = MISSING_DROP}, 1},
+              {"auto.csv", "kind\n", {.classes = CLASSES_AUTO, .missing = MISSING_VALUE}, 1},
+              {"listed.csv",
+               "kind\n",
+               {.classes = CLASSES_LISTED, .class_list = "elm\na \"b\"\noak\n", .row_first = 2},
+               1},
+              {"mean.csv", "y\nx\n", {.decimal = ",", .missing = MISSING_MEAN}, 2},
+              {"drop.csv", "x\n", {.decimal = ",", .missing = MISSING_DROP, .separator = ";"}, 1},
+              {"mask.csv", "x\ny\n", {.missing = MISSING_MASK, .row_last = 5}, 2},
+              {"packed.csv.gz", "x\n", {.decimal = ",", .missing = MISSING_VALUE}, 1}};
   for (size_t i = 0; i < countof(seed); i++) {
     Whole *w = add(seed[i].name, SOURCE_CSV, NULL, 2, seed[i].inner, TYPE_F32);
     w->source = seed[i].with;
