@@ -67,6 +67,7 @@ prepare() {
     "$meshc" train net.mesh --checkpoint-dir ck --save-params p.safetensors --set train.steps=3 -q &&
     "$meshc" train net.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
     "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz &&
+    "$meshc" compile net.mesh --cpu native --for train --checkpoint ck -o packed -q &&
     "$meshc" generate talk.mesh --prompt-file ids.txt --prompt "1 2 3 4 5 6 7 8 9" --max-tokens 9 && "$meshc" generate talk.mesh --prompt "1 2" --beams 2 --max-tokens 4
 }
 prepare >"$tmp/out" 2>"$tmp/err" || { fail "prepare: $(cat "$tmp/err")"; finish; }

@@ -27,7 +27,7 @@ static bool apart(const Session *s, OptionId x, OptionId y, const char *why) {
 
 static bool read_choice(Generate *x) {
   Session *s = x->s;
-  double p;
+  double p = 1;
   bool good = read_number(s, OPTION_TEMPERATURE, 0, 0, 1000, &x->sampling.temperature) &&
               option_integer(s->opt, OPTION_TOP_K, 0, 1, INT32_MAX, s->diag, &x->sampling.top_k) &&
               read_number(s, OPTION_TOP_P, 1, 0, 1, &p) &&

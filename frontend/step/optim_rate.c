@@ -109,7 +109,8 @@ void plateau_build(Step *s, uint32_t block) {
   DeclId fresh_state, best_state, bad_state, factor_state;
   NodeId value = plateau_state(s, block, plateau_value, 0, NULL);
   NodeId fresh = plateau_state(s, block, plateau_fresh, 0, &fresh_state);
-  NodeId best = plateau_state(s, block, "best", most ? -FLT_MAX : FLT_MAX, &best_state);
+  NodeId best =
+      plateau_state(s, block, "best", most ? -(double)FLT_MAX : (double)FLT_MAX, &best_state);
   NodeId bad = plateau_state(s, block, "bad", 0, &bad_state);
   NodeId factor = plateau_state(s, block, "factor", 1, &factor_state);
   const Optim o = {.step = s, .g = g, .type = TYPE_F32};

@@ -182,7 +182,9 @@ static void put_field(Writer *w, const PackField *f, const char *in) {
   const char *at = in + f->at;
   if (f->kind == PACK_LEFT) return;
   if (f->place == PLACE_POINTER) {
-    memcpy(&at, at, sizeof at);
+    const void *target;
+    memcpy(&target, at, sizeof target);
+    at = target;
     put_int(&w->out, at != NULL);
     if (!at) return;
   }

@@ -299,7 +299,8 @@ static void builtins_have_rows(void) {
       "cast",    "stop_gradient", "square_sum",  "sigmoid_cross_entropy",
       "size",    "layout",        "checkpoint",  "gradient",
       "grad",    "bit_and",       "bit_or",      "bit_xor",
-      "bit_not", "shift_left",    "shift_right", NULL};
+      "bit_not", "shift_left",    "shift_right", "cond",
+      NULL};
 #define BUILTIN(name, bracket, rule, op, typing, ...)                                              \
   if (!strcmp(#bracket, "NONE") && !in_list(others, #name))                                        \
     need(has_row(#name), "the built-in function", #name);

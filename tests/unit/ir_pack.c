@@ -80,7 +80,7 @@ static ProgKernel kernels[] = {{.name = "add", .text = "text", .nptr = 3, .nslot
 static KernelSet sets[] = {
     {in_tensor, (int32_t[]){1}, {4, 0}, (double[]){2.5}, 1, &(SetSum){.axes = {1, {0}}, .own = 1}}};
 static Instr instrs[] = {
-    {.kind = INSTR_LOOP, .u.loop = {{3, -1}, true, 2, "t", 0}},
+    {.kind = INSTR_LOOP, .u.loop = {.count = {3, -1}, .reverse = true, .end = 2, .dim = "t"}},
     {.kind = INSTR_KERNEL,
      .u.kernel = {.kernel = 0, .nsets = 1, .set = sets, .grain = 4, .partial = {-1, -1, NULL}}},
     {.kind = INSTR_END, .u.end.begin = 0},

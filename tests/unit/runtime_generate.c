@@ -36,8 +36,8 @@ static void check_shares(const SamplerOptions *opt, const double *want) {
 
 static void greedy(void **state) {
   (void)state;
-  const double equal[3] = {1, 7, 7}, bad[3] = {1, NAN, 2},
-               none[3] = {-INFINITY, -INFINITY, -INFINITY};
+  const double equal[3] = {1, 7, 7}, bad[3] = {1, (double)NAN, 2},
+               none[3] = {(double)-INFINITY, (double)-INFINITY, (double)-INFINITY};
   Sampler *s = sampler_new(&(SamplerOptions){.top_p = 1}, 3);
   assert_int_equal(sampler_next(s, TYPE_F64, equal, 0, 0), 1); // the first of equals
   assert_int_equal(sampler_next(s, TYPE_F64, bad, 0, 0), -1);
