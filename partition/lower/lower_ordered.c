@@ -41,6 +41,13 @@ static const char *why_split(Graph *g, DimId block, const char *what) {
 // that the result is rounded only once.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
+// Returns x, of the type wide_type(t), in type t. A cast to u8 saturates, but a running sum or
+// product of u8 wraps around: its value is the low 8 bits.
+static NodeId narrowed(Graph *g, NodeId x, Dtype t) {
+  if (t == TYPE_U8) x = graph_binary(g, OP_BIT_AND, x, graph_const(g, TYPE_I32, UINT8_MAX));
+  return graph_cast(g, x, t);
+}
+
 static Op reduction(Monoid m) {
   return m == MONOID_SUM ? OP_SUM : m == MONOID_PROD ? OP_PROD : OP_MAX;
 }
@@ -67,7 +74,8 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   NodeId before = graph_binary(g, OP_LT, reverse ? own : other, reverse ? other : own);
   NodeId none = graph_const(g, type, monoid_identity(m, type));
   NodeId prefix = graph_reduce(g, reduction(m), graph_where(g, before, total, none), &all);
-  return graph_cast(g, graph_binary(g, monoid_op(m, type), local, prefix), narrow);
+  NodeId y = graph_binary(g, monoid_op(m, type), local, prefix);
+  return type == narrow ? y : narrowed(g, y, narrow);
 }
 
 // -- top_k --------------------------------------------------------------------------------------

@@ -259,7 +259,8 @@ static bool divides(Op op, int arg) {
 
 static double whole_number(Op op, int arg, Dtype t, uint64_t *state) {
   bool product = op == OP_PROD || op == OP_CUMPROD;
-  double reach = op == OP_POW && arg == 1 ? 3 : product ? 2 : 4;
+  bool long_sum = op == OP_CUMSUM && t == TYPE_U8; // over 255, where it wraps around
+  double reach = op == OP_POW && arg == 1 ? 3 : product ? 2 : long_sum ? 60 : 4;
   double x = (double)(next_random(state) % (uint64_t)(2 * reach + 1)) - reach;
   if (t == TYPE_BOOL) return x > 0;
   if (t == TYPE_U8 || (op == OP_POW && arg == 1)) x = fabs(x);
