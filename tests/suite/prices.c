@@ -40,6 +40,7 @@ typedef struct Example {
 static const Example examples[] = {
     {"examples/cifar.mesh", "b", "c1 h", "b=2048", NULL, NULL},
     {"examples/clip.mesh", "b", "h", "b=2048", NULL, NULL},
+    {"examples/depth.mesh", "b", "h", "b=2048", NULL, NULL},
     {"examples/dlrm.mesh", "b", "users items", "b=8192", NULL, NULL},
     {"examples/gan.mesh", "b", "h", "b=8192", NULL, NULL},
     {"examples/gpt.mesh", "b", "heads ff vocab", "b=1024", "depth=24", NULL},
@@ -49,6 +50,7 @@ static const Example examples[] = {
     {"examples/logistic.mesh", "b", "features", "b=2048", NULL, NULL},
     {"examples/lstm.mesh", "b", "k", "b=2048", NULL, NULL},
     {"examples/minilm.mesh", "b", "heads ff", "b=1024", "depth=12", NULL},
+    {"examples/mixup.mesh", "b", "h", "b=2048", NULL, NULL},
     {"examples/mlp.mesh", "b", "h", "b=2048", NULL, NULL},
     {"examples/mnist.mesh", "b", "h", "b=4096", NULL, NULL},
     {"examples/moe.mesh", "g own", "f", "g=1024 e=512", "depth=8", NULL},
