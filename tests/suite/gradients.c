@@ -9,6 +9,11 @@
 // step lengths disagree is at a kink of the loss. The test then starts again with other numbers;
 // the tolerance is never changed.
 //
+// A gradient takes the argument of stop_gradient as a constant, and a straight-through estimator is
+// no derivative of its loss. So differences are of the loss in which each stop_gradient of the
+// model outside loops keeps its value at the point: it is replaced by an input. The one inside a
+// softmax shifts the exponents only, which changes no value.
+//
 //   suite_gradients [NAME]     one model; SHOW=1 prints every direction
 #include <glob.h>
 #include <math.h>
@@ -74,9 +79,10 @@ typedef struct Subject {
   Diag *diag;
   Model *model;
   const char *text, *loss;
-  const Graph *chosen, *simple,
-      *alone; // as selected; after the passes; the latter with the loss only
-  uint32_t nfeeds;
+  // as selected; after the passes; the latter with the loss only and inputs for stop_gradient
+  const Graph *chosen, *simple, *alone;
+  VEC(NodeId) stopped; // of chosen: the values of the inputs that alone has more than it
+  uint32_t nfeeds;     // of chosen
   EvalFeed *feed;
   double **value; // of each feed
   uint64_t random;
@@ -120,6 +126,34 @@ static const Graph *only_first(Arena *a, const Graph *g) {
   return graph_prune(a, &with, g->stage, NULL);
 }
 
+static NodeId stopped_input(Subject *s, Graph *to, NodeId n) {
+  const Node *x = graph_node(s->chosen, n);
+  Decl d = {.kind = DECL_INPUT, .type = x->type, .rank = x->dims.n};
+  d.name = arena_printf(s->a, "stopped/%u", (unsigned)n);
+  for (int i = 0; i < x->dims.n; i++) d.dims[i] = x->dims.at[i];
+  vec_push(s->a, s->stopped) = n;
+  return graph_decl_node(to, graph_decl(to, &d));
+}
+
+// Returns g, the graph as selected, with the loss only and an input for each stop_gradient of the
+// model.
+static const Graph *without_stops(Subject *s, const Graph *g) {
+  Graph *to = graph_like(s->a, g, g->stage);
+  NodeId *map = arena_array(s->a, NodeId, graph_count(g) + 1);
+  s->stopped.n = 0;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    bool stop = x->op == OP_STOP && !x->region && !x->origin.composite;
+    map[n] = stop ? stopped_input(s, to, n) : graph_copy(to, g, n, map);
+  }
+  graph_copy_outputs(to, g, map);
+  return only_first(s->a, to);
+}
+
+static const Graph *after_passes(Arena *a, const Graph *g) {
+  return graph_factor(a, graph_simplify(a, graph_expand(a, graph_hoist(a, g))));
+}
+
 static bool select_gradients(Subject *s) {
   const Graph *g = s->model->graph;
   const char *name[MAX_FETCH] = {s->loss};
@@ -133,9 +167,8 @@ static bool select_gradients(Subject *s) {
   Fetch fetch = {.n = n, .name = name, .loss = s->loss, .training = true};
   s->chosen = select_run(s->a, s->model, &fetch);
   if (!s->chosen) return false;
-  s->simple =
-      graph_factor(s->a, graph_simplify(s->a, graph_expand(s->a, graph_hoist(s->a, s->chosen))));
-  s->alone = only_first(s->a, s->simple);
+  s->simple = after_passes(s->a, s->chosen);
+  s->alone = only_first(s->a, after_passes(s->a, without_stops(s, s->chosen)));
   return true;
 }
 
@@ -157,7 +190,7 @@ static double draw_integer(Subject *s, const Decl *d) {
 static void feeds_draw(Subject *s) {
   const Graph *g = s->simple;
   s->nfeeds = g->decl.n;
-  s->feed = arena_array(s->a, EvalFeed, g->decl.n + 1);
+  s->feed = arena_array(s->a, EvalFeed, g->decl.n + s->stopped.n + 1);
   s->value = arena_array(s->a, double *, g->decl.n + 1);
   for (uint32_t i = 0; i < g->decl.n; i++) {
     const Decl *d = &g->decl.at[i];
@@ -172,9 +205,18 @@ static void feeds_draw(Subject *s) {
   }
 }
 
+// Gives the inputs for stop_gradient their values at the point.
+static void stops_keep(Subject *s, const Eval *chosen) {
+  for (uint32_t i = 0; i < s->stopped.n; i++) {
+    const Tensor *x = eval_at(chosen, s->stopped.at[i], 0);
+    s->feed[s->nfeeds + i] =
+        (EvalFeed){.decl = s->nfeeds + i + 1, .value = x->value, .n = x->elements};
+  }
+}
+
 static double loss_at(const Subject *s) {
   ArenaMark mark = arena_mark(s->scratch);
-  Eval *e = eval_run(s->scratch, s->alone, s->nfeeds, s->feed, 3);
+  Eval *e = eval_run(s->scratch, s->alone, s->nfeeds + s->stopped.n, s->feed, 3);
   double y = eval_at(e, s->alone->output.at[0].value, 0)->value[0];
   arena_reset(s->scratch, mark);
   return y;
@@ -266,6 +308,7 @@ static Verdict check_point(Subject *s, int *directions) {
   const Eval *e[2] = {eval_run(s->a, s->chosen, s->nfeeds, s->feed, 3),
                       eval_run(s->a, s->simple, s->nfeeds, s->feed, 3)};
   *directions = 0;
+  stops_keep(s, e[0]);
   Verdict worst = check_passes(s, e[0], e[1]);
   for (uint32_t o = 1; o < s->simple->output.n && worst == RIGHT; o++)
     for (uint32_t i = 0; i < s->simple->decl.n && worst == RIGHT; i++) {
