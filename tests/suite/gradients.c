@@ -39,6 +39,7 @@ typedef struct Small {
 static const Small smalls[] = {
     {"cifar", "b=2,y=8,x=4,c1=3,c2=2,h=4,classes=3", 3, 128, ""},
     {"clip", "b=4,features=3,words=3,length=2,h=6,d=3,e=3", 3, 1, ""},
+    {"depth", "b=4,y=8,x=4,d=4,h=5,classes=3,blocks=2", 3, 128, ""},
     {"dlrm", "b=4,numbers=3,users=5,items=4,shops=3,d=3,h=4", 2, 1, ""},
     {"gan", "b=4,z=3,h=5", 2, 1, ""},
     {"gpt", "b=2,t=4,heads=2,k=3,ff=5,vocab=6,depth=2", 6, 1, ""},
@@ -50,6 +51,7 @@ static const Small smalls[] = {
     {"lstm", "b=2,t=4,vocab=5,d=3,k=4", 5, 1, ""},
     {"minilm", "b=2,t=3,heads=2,k=2,d=4,ff=5,words=6,places=4,depth=2", 6, 1,
      "input probe[b, d]\nloss = sum(embedding * probe)\n"},
+    {"mixup", "b=4,y=8,x=4,h=5,classes=3", 3, 128, ""},
     {"mlp", "b=4", 2, 1, ""},
     {"mnist", "b=4,pixels=6,h=5,classes=3", 3, 1, ""},
     {"moe", "g=2,n=5,vocab=6,d=4,f=3,e=3,cap=2,depth=2", 6, 1, ""},
