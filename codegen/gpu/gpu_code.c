@@ -98,7 +98,10 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
   llvm_rest();
   c->image = arena_array(c->arena, GpuImage, c->nimages + 1);
   for (uint32_t i = 0; i < c->nimages; i++) c->image[i] = (GpuImage){c->bytes[i].at, c->bytes[i].n};
-  if (ok) return c;
+  if (ok) {
+    arena_keep(c->arena); // gpu_code_free frees it
+    return c;
+  }
   gpu_code_free(c);
   return NULL;
 }

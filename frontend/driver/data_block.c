@@ -3,6 +3,7 @@
 // runtime/train compute (Metric of runtime/train).
 #include "frontend/driver/session.h"
 
+#include "ir/base/guard.h"
 #include "ir/eval/eval.h"
 
 #include <string.h>
@@ -72,6 +73,29 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                     decl->name, dim_get(g->dims, block->over)->name, name);
 }
 
+typedef struct Keeping {
+  Session *s;
+  const Feed *feed;
+} Keeping;
+
+static void keep_all(void *context) {
+  const Keeping *k = context;
+  const FeedInput *opened;
+  uint32_t n = feed_inputs(k->feed, &opened);
+  for (uint32_t i = 0; i < n; i++)
+    if (opened[i].facts) facts_keep(k->s, opened[i].facts);
+}
+
+// Keeps in the session what the feed has learned about its sources. The feed has no owner yet, so a
+// failure closes it first: its thread reads memory of the session.
+static void keep_facts(Session *s, Feed *f) {
+  Keeping k = {s, f};
+  Failure why;
+  if (guard_run(keep_all, &k, &why)) return;
+  feed_close(f);
+  guard_raise(&why);
+}
+
 // Opens a data block for the inputs that g reads or, with `listed`, that the block has entries for.
 static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_last, bool listed) {
   const DataBlock *block = &g->spec.data[kind];
@@ -97,10 +121,7 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
   if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
   Feed *f = feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
                       s->directory, s->diag);
-  const FeedInput *opened;
-  n = f ? feed_inputs(f, &opened) : 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (opened[i].facts) facts_keep(s, opened[i].facts);
+  if (f) keep_facts(s, f);
   return f;
 }
 

@@ -44,9 +44,9 @@ static void close_model(meshc_model *model) {
 
 static bool is_stuck(const meshc_model *model) {
   const CompiledModel *m = (const CompiledModel *)(const void *)model;
-  bool stuck = exec_is_stuck(m->train.exec) || exec_is_stuck(m->test.exec) ||
-               exec_is_stuck(m->eval.exec) || exec_is_stuck(m->eval.last.exec) ||
-               exec_is_stuck(m->test.last.exec);
+  bool stuck = exec_is_stuck(m->train.exec) || exec_is_stuck(m->train.sync.exec) ||
+               exec_is_stuck(m->test.exec) || exec_is_stuck(m->eval.exec) ||
+               exec_is_stuck(m->eval.last.exec) || exec_is_stuck(m->test.last.exec);
   for (const meshc_program *p = model->programs; p; p = p->before) stuck |= exec_is_stuck(p->exec);
   return stuck;
 }

@@ -286,7 +286,10 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   }
   if (ok && agree_on_rows(f, d) && drop_rows(f, d)) {
     make_room(f);
-    if (start(f, d)) return f;
+    if (start(f, d)) {
+      arena_keep(f->facts); // feed_close frees it
+      return f;
+    }
   }
   feed_close(f);
   return NULL;

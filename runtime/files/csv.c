@@ -42,7 +42,10 @@ static const char *closing_quote(const char *p, const char *end, bool *doubled) 
 
 // Copies text[0..n) to `spare` and makes one quote of every two.
 static void undouble(const char *text, size_t n, CsvSpare *spare, CsvField *out) {
-  if (spare->room < n + 1) spare->at = mem_grow(spare->at, spare->room = n + 1);
+  if (spare->room < n + 1) {
+    spare->at = mem_grow(spare->at, n + 1);
+    spare->room = n + 1;
+  }
   size_t k = 0;
   for (size_t i = 0; i < n; i++) {
     spare->at[k++] = text[i];

@@ -151,6 +151,7 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
   if (!gpu_plan_measure(w, &need)) return false;
   *p = plan_begin(w->exec);
   p->arena = arena_new();
+  arena_keep(p->arena); // gpu_plan_free frees it
   p->need = need;
   if (!allocate(w, &p->status_at, need.statuses, "the faults of launches") ||
       !gpu_clear(w, p->status_at, need.statuses) ||
