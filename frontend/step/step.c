@@ -27,7 +27,7 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
   Graph *g = s->g;
   Decl d = {.kind = DECL_SLOT, .type = type, .rank = (uint8_t)rank, .of = p};
   d.pos = g->decl.at[p - 1].pos;
-  memcpy(d.dims, dims, sizeof *dims * (size_t)rank);
+  if (rank > 0) memcpy(d.dims, dims, sizeof *dims * (size_t)rank); // dims may be NULL
   for (unsigned i = 0;; i++) {
     const char *number = i ? arena_printf(g->arena, "_%u", i) : "";
     d.name = arena_printf(g->arena, "optimizer.%s.%s%s", g->decl.at[p - 1].name, which, number);
