@@ -2,8 +2,9 @@
 //
 // The cost of a layout is a sum over parts (work of a contraction, a value written or read) and
 // over values that move between processors. The cost of each part and value is known, for every
-// axis and every set of dims, from a mesh that has only this axis. Further axes reduce this cost: a
-// part that axes of p and q processors split costs 1/(pq) of its amount. So a layout costs at least
+// axis and every set of dims, from a mesh that has only this axis, or has a second axis with the
+// same set if that is cheaper. Further axes reduce this cost: a part that axes of p and q
+// processors split costs 1/(pq) of its amount. So a layout costs at least
 //
 //   sum over parts         of  amount * product over axes of the share that remains
 //   sum over moved values  of  seconds over each axis * product over the other axes of the share
@@ -23,7 +24,8 @@ typedef struct AxisKind {
   const char *pinned; // name of the only axis of this kind if layout(...) names it, else NULL
   uint32_t n;
   uint32_t *set;    // [i] dims as bits (DimSet)
-  PartCosts *alone; // cost of set[i] on a mesh of one such axis
+  PartCosts *alone; // cost of set[i] on a mesh of one such axis; its split, flow and change also
+                    // have what this axis splits and moves only in company (space.c)
 } AxisKind;
 
 typedef struct Bounds Bounds;

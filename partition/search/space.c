@@ -90,6 +90,68 @@ static const char *pinned_name(const Space *s, const MeshAxis *axis) {
   return k >= 0 && axis_is_pinned(model, k) ? axis->name : NULL;
 }
 
+// -- sets in company ----------------------------------------------------------------------------
+
+// Returns whether part i is split in company only.
+static bool newly_split(const PartCosts *alone, const PartCosts *company, uint32_t i) {
+  return !alone->split[i] && company->split[i];
+}
+
+// Returns the seconds of flow f of value v that an axis of p processors adds in company of an axis
+// of two: at least its part of a sum over all 2 p. Only values count that the set alone neither
+// splits nor moves.
+static double new_flow(const PartCosts *alone, const PartCosts *company, double p, int f,
+                       uint32_t v) {
+  return alone->change[v] ? 0 : company->flow[f][v] * (1 - 1 / p) / (1 - 1 / (2 * p));
+}
+
+// Returns the seconds of work that the parts split in company only save on an axis of p processors,
+// less the seconds of the values that move for it.
+static double company_saves(const PartTable *parts, double p, const PartCosts *alone,
+                            const PartCosts *company) {
+  double saved = 0, flow = 0;
+  for (uint32_t i = 0; i < parts->part.n; i++)
+    if (!parts->part.at[i].held && newly_split(alone, company, i))
+      saved += parts->part.at[i].amount * (1 - 1 / p);
+  for (uint32_t v = 0; v < parts->nvalues; v++)
+    for (int f = 0; f < FLOWS; f++) flow += parts->weight[v] * new_flow(alone, company, p, f, v);
+  return saved - flow;
+}
+
+static void add_company(const PartTable *parts, double p, PartCosts *alone,
+                        const PartCosts *company) {
+  for (uint32_t i = 0; i < parts->part.n; i++)
+    if (newly_split(alone, company, i)) alone->split[i] = company->split[i];
+  for (uint32_t v = 0; v < parts->nvalues; v++) {
+    double sum = 0;
+    for (int f = 0; f < FLOWS; f++) {
+      double more = new_flow(alone, company, p, f, v);
+      alone->flow[f][v] += more;
+      sum += more;
+    }
+    if (sum > 0) alone->change[v] = CHANGE_MOVED;
+  }
+}
+
+// Changes `alone`, the cost of a set on one axis, to what the axis does in company of a second axis
+// that splits the same set, if that is cheaper. A tensor that both axes split is smaller: a node
+// that computes partial sums over one axis alone may in company gather that tensor, and be split
+// along a dim that no rule names. All that follows is split so too, and gradients are summed. A
+// bound that assumed that such parts are never split would exceed the cost.
+static void split_in_company(const Space *s, const PartTable *parts, const MeshAxis *axis,
+                             DimSet set, PartCosts *alone) {
+  const Mesh both = {.naxes = 2, .axis = {*axis, {.name = axis->name, .size = 2}}};
+  const View view = {.mesh = &both, .order = {0, 1}};
+  Arena *a = arena_new();
+  Layout layout;
+  if (space_layout(s, a, &view, (DimSet[2]){set, set}, &layout)) {
+    PartCosts company = cost_in_parts(a, s->task, parts, &both, &layout);
+    if (company_saves(parts, (double)axis->size, alone, &company) > 0)
+      add_company(parts, (double)axis->size, alone, &company);
+  }
+  arena_free(a);
+}
+
 static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis) {
   AxisKind *k = arena_new_of(s->a, AxisKind);
   *k = (AxisKind){.size = axis->size,
@@ -101,10 +163,12 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   View view = {.mesh = mesh};
   uint32_t nsets = axis->size > 1 ? s->nsets : 1; // an axis of one processor splits nothing
+  bool company = axis->size > 1 && axis->size < mesh_size(s->task->mesh); // of further axes
   for (uint32_t i = 0; i < nsets; i++) {
     Layout layout;
     if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
     k->alone[k->n] = cost_in_parts(s->a, s->task, parts, mesh, &layout);
+    if (company) split_in_company(s, parts, axis, s->set[i], &k->alone[k->n]);
     k->set[k->n++] = s->set[i];
   }
   return k;
