@@ -113,7 +113,7 @@ sanitized() {
   # shellcheck disable=SC2086
   cmake --preset dev -DMESHC_WERROR=ON >"$logs/build" 2>&1 &&
     timeout $((end - $(date +%s))) cmake --build --preset dev --target \
-      $units $small meshc meshc_mpi inject one_json generate api_fuzz libmeshc libmeshc_static share >>"$logs/build" 2>&1
+      $units $small meshc meshc_mpi inject one_json generate api_fuzz libmeshc libmeshc_static libmeshc_run libmeshc_run_static meshc_runner share >>"$logs/build" 2>&1
   case $? in
     0) together tests/hostile.sh $(echo $units $small | sed 's/[^ ]*/build\/dev\/&/g') tests/api.sh tests/files.sh tests/data.sh tests/names.sh ;;
     124) echo "the sanitized build took too long: not run"; skipped=$((skipped + 1)) ;;
