@@ -16,6 +16,11 @@
 // cache: of A, and of the first block of the next product. Products of attention are short, and
 // most of their time would pass with waiting for scores that were computed long ago.
 //
+// If A is transposed and has many rows while B has few columns, the operands change their roles:
+// the transposed product is computed, whose operand B is then read in place, line after line, and
+// each tile is transposed when it is stored. Read in place as A, every row of memory would give a
+// tile 14 elements, and lines that are a power of two apart share a few places of the first cache.
+//
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
 #include "ir/program/sums.h"
@@ -34,6 +39,7 @@ enum {
   FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
   MOST_GROUP = 64,                    // most tiles that are packed together
+  TURNED_DEPTH = 192,                 // fewest elements of k if operands change their roles
   DEPTH = F32_GEMM_DEPTH,             // most elements of k in a slab
   BLOCK = F32_GEMM_BLOCK,             // most elements of a packed block of B
   // Most rows of a product whose totals are kept at a time.
@@ -149,6 +155,7 @@ typedef struct Part {
   int panel;               // columns of a panel
   float *a, *b;            // where operands are packed
   double *total;           // of the rows and columns, or NULL if sums are in C
+  bool turned;             // C is stored transposed
 } Part;
 
 // Returns the first row of tile q. All tiles have the same number of rows, or one less.
@@ -220,7 +227,7 @@ static int64_t right_operand(const Part *p, Tile *t) {
 static void left_operand(const Part *p, int64_t q, Tile *t) {
   const Product *g = p->of;
   const float *a = (const float *)g->a + (g->ta ? p->k * g->lda : p->k);
-  bool in_place = !g->ta || p->columns <= FEW_COLUMNS;
+  bool in_place = !g->ta || p->columns <= FEW_COLUMNS || p->turned;
   if (!in_place && q % p->group == 0) pack_group(p, q, a);
   t->a_row = g->ta ? 1 : g->lda;
   t->a_step = !in_place ? p->rows : g->ta ? g->lda : 1;
@@ -245,7 +252,7 @@ static void ahead_set(Ahead *x, const float *from, int64_t rows, int64_t columns
 // those of the next group that is packed. After the last rows it is operand A of the next product.
 static void ahead_of_tile(const Part *p, int64_t q, Ahead *x) {
   const Product *g = p->of;
-  bool packed = g->ta && p->columns > FEW_COLUMNS;
+  bool packed = g->ta && p->columns > FEW_COLUMNS && !p->turned;
   int64_t tiles = packed ? p->group : 1, from = row_of(p, clamp64(q + tiles, 0, p->tiles)),
           most = tiles * p->rows, k = p->k, depth = p->depth;
   if (q % tiles != 0) return;
@@ -277,30 +284,48 @@ WIDE static void add_total(const Part *p, const float *sum, int64_t i, int rows,
   }
 }
 
+// Stores a tile of sums transposed: row i + r is column i + r of C. Adds to C after the first slab.
+WIDE static void store_turned(const Part *p, const float *sum, int64_t i, int rows, int64_t j,
+                              int columns) {
+  __mmask16 lanes = first_lanes(rows);
+  float *c = (float *)p->of->c + (p->column + j) * p->of->ldc + i;
+  for (int at = 0; at < columns; at += LANES) {
+    __m512i v[LANES];
+    for (int r = 0; r < LANES; r++)
+      v[r] = r < rows ? _mm512_loadu_si512(sum + r * F32_GEMM_PANEL + at) : _mm512_setzero_si512();
+    transpose_wide(v);
+    for (int l = 0; l < LANES && at + l < columns; l++, c += p->of->ldc)
+      tile_store(c, p->k > 0, lanes, _mm512_castsi512_ps(v[l]));
+  }
+}
+
 // Computes the rows of tile q, for all columns of the part. t->a and t->b are set; `panel` is the
 // distance between panels of B.
 static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
   const Product *g = p->of;
   float sums[F32_GEMM_ROWS * F32_GEMM_PANEL];
   int64_t i = row_of(p, q), rows = row_of(p, q + 1) - i;
+  bool apart = p->total || p->turned;
   if (p->total) memset(sums, 0, sizeof sums); // whole vectors are added to the totals
   for (int64_t j = 0; j < p->columns; j += p->panel, t.b += panel) {
     int columns = within(p->columns - j, p->panel), vecs = ceil_div(columns, LANES);
     t.last = first_lanes(columns - (vecs - 1) * LANES);
-    t.c = p->total ? sums : (float *)g->c + i * g->ldc + p->column + j;
+    t.c = apart ? sums : (float *)g->c + i * g->ldc + p->column + j;
     tile_function[vecs - 1][rows - 1](&t);
     if (p->total) add_total(p, sums, i, (int)rows, j, vecs);
+    if (p->turned) store_turned(p, sums, i, (int)rows, j, columns);
   }
 }
 
 static void multiply_part(const Part *p) {
   Ahead ahead = {.end = (const char *)UINTPTR_MAX};
   ahead.at = (const char *)&ahead;
+  bool apart = p->total || p->turned;
   Tile t = {.k = p->depth,
             .ahead = &ahead,
             .leaf = p->total ? SUM_LEAF : p->depth,
-            .ldc = p->total ? F32_GEMM_PANEL : p->of->ldc,
-            .add = !p->total && p->k > 0};
+            .ldc = apart ? F32_GEMM_PANEL : p->of->ldc,
+            .add = !apart && p->k > 0};
   int64_t panel = right_operand(p, &t);
   for (int64_t q = 0; q < p->tiles; q++) {
     left_operand(p, q, &t);
@@ -328,12 +353,17 @@ static void store_totals(const Part *p) {
 }
 
 // Computes a product block by block. `most` is as in multiply_block; total: room for the totals of
-// a block, or NULL.
-static void multiply(const Product *g, int64_t most, double *total, float *work) {
+// a block, or NULL; turned: C is stored transposed.
+static void multiply(const Product *g, int64_t most, double *total, bool turned, float *work) {
   int vecs = within(ceil_div(g->n, LANES), MOST_VECS), panel = vecs * LANES;
   int64_t deepest = g->k < most ? g->k : most, limit = BLOCK / deepest / panel * panel,
           blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
-  Part p = {.of = g, .rows = most_rows[vecs - 1], .panel = panel, .a = work, .total = total};
+  Part p = {.of = g,
+            .rows = most_rows[vecs - 1],
+            .panel = panel,
+            .a = work,
+            .total = total,
+            .turned = turned};
   p.tiles = ceil_div(g->m, p.rows);
   p.group = clamp64(GROUP / (deepest * p.rows), 1, MOST_GROUP);
   p.b = p.a + GROUP;
@@ -352,8 +382,22 @@ static void multiply_long(const Product *g, double *work) {
     rows.m = clamp64(g->m - i, 0, LONG_ROWS);
     rows.a = (const float *)g->a + (g->ta ? i : i * g->lda);
     rows.c = (float *)g->c + i * g->ldc;
-    multiply(&rows, SUM_LEAF * SUM_MIDDLE, work, (float *)(work + F32_GEMM_TOTALS));
+    multiply(&rows, SUM_LEAF * SUM_MIDDLE, work, false, (float *)(work + F32_GEMM_TOTALS));
   }
+}
+
+// Returns whether the operands change their roles. All of A is then read in place.
+static bool is_turned(const Product *g) {
+  return g->ta && !g->tb && g->n <= FEW_COLUMNS && g->m > g->n && g->m % LANES == 0 &&
+         g->k >= TURNED_DEPTH;
+}
+
+// Computes the transposed product, whose left operand is B and whose right operand is A.
+static void multiply_turned(const Product *g, void *work) {
+  Product t = *g;
+  t.a = g->b, t.lda = g->ldb, t.m = g->n;
+  t.b = g->a, t.ldb = g->lda, t.n = g->m;
+  multiply(&t, DEPTH, NULL, true, work);
 }
 
 void f32_gemm(const Product *g, void *work) {
@@ -362,8 +406,10 @@ void f32_gemm(const Product *g, void *work) {
     f32_row(g);
   else if (f32_gemm_is_long(g->k))
     multiply_long(g, work);
+  else if (is_turned(g))
+    multiply_turned(g, work);
   else
-    multiply(g, DEPTH, NULL, work);
+    multiply(g, DEPTH, NULL, false, work);
 }
 
 #else

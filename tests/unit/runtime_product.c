@@ -1,0 +1,136 @@
+// Products of f32 matrices (runtime/exec/f32_gemm.c): values against sums in f64, bits that do not
+// depend on how rows and columns are divided, and no element written outside of the result.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/base/mem.h"
+#include "runtime/runtime.h"
+
+enum { PAD = 3, OUTSIDE = 12345 }; // elements after each row of C, and their value
+
+static float number(uint64_t i) {
+  uint64_t h = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  h ^= h >> 29;
+  return (float)((double)(int64_t)(h >> 20 & 0xffffff) / 0x1p23 - 0.9);
+}
+
+typedef struct Matrices {
+  Product g;
+  float *a, *b, *c;
+} Matrices;
+
+static float *numbers(int64_t n, uint64_t first) {
+  float *x = malloc((size_t)n * sizeof *x);
+  for (int64_t i = 0; i < n; i++) x[i] = number(first + (uint64_t)i);
+  return x;
+}
+
+static Matrices make(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  int64_t lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + 5, ldc = n + PAD;
+  Matrices x = {.a = numbers((ta ? k : m) * lda, 0), .b = numbers((tb ? n : k) * ldb, 77777)};
+  x.c = malloc((size_t)(m * ldc) * sizeof *x.c);
+  for (int64_t i = 0; i < m * ldc; i++) x.c[i] = OUTSIDE;
+  x.g = (Product){.factors = TYPE_F32, .type = TYPE_F32, .ta = ta, .tb = tb};
+  x.g.m = m, x.g.n = n, x.g.k = k;
+  x.g.a = x.a, x.g.b = x.b, x.g.c = x.c;
+  x.g.lda = lda, x.g.ldb = ldb, x.g.ldc = ldc;
+  return x;
+}
+
+static void free_all(Matrices *x) {
+  free(x->a);
+  free(x->b);
+  free(x->c);
+}
+
+static void check_values(const Matrices *x) {
+  const Product *g = &x->g;
+  for (int64_t i = 0; i < g->m; i++) {
+    for (int64_t j = 0; j < g->n; j++) {
+      double want = 0, size = 0;
+      for (int64_t k = 0; k < g->k; k++) {
+        double term = (double)x->a[g->ta ? k * g->lda + i : i * g->lda + k] *
+                      (double)x->b[g->tb ? j * g->ldb + k : k * g->ldb + j];
+        want += term;
+        size += fabs(term);
+      }
+      assert_true(fabs((double)x->c[i * g->ldc + j] - want) <= 3e-6 * size);
+    }
+    for (int64_t j = g->n; j < g->ldc; j++) assert_true(x->c[i * g->ldc + j] == OUTSIDE);
+  }
+}
+
+// Returns rows from..to-1 of the product.
+static Product rows_of(const Product *g, int64_t from, int64_t to) {
+  Product p = *g;
+  p.a = (const float *)g->a + (g->ta ? from : from * g->lda);
+  p.c = (float *)g->c + from * g->ldc;
+  p.m = to - from;
+  return p;
+}
+
+// Returns columns from..to-1 of the product.
+static Product columns_of(const Product *g, int64_t from, int64_t to) {
+  Product p = *g;
+  p.b = (const float *)g->b + (g->tb ? from * g->ldb : from);
+  p.c = (float *)g->c + from;
+  p.n = to - from;
+  return p;
+}
+
+// Computes the product in two parts and compares the bits with `whole`.
+static void check_parts(const Matrices *x, Product first, Product second, const float *whole,
+                        const ProductWay *way, void *work) {
+  for (int64_t i = 0; i < x->g.m; i++)
+    memset(x->c + i * x->g.ldc, 0x7f, (size_t)x->g.n * sizeof *x->c);
+  product_run(way, &first, work);
+  product_run(way, &second, work);
+  assert_memory_equal(whole, x->c, (size_t)(x->g.m * x->g.ldc) * sizeof *whole);
+}
+
+static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb, void *work) {
+  const ProductWay *way = product_way(TYPE_F32, NULL);
+  Matrices x = make(m, n, k, ta, tb);
+  product_run(way, &x.g, work);
+  check_values(&x);
+  size_t bytes = (size_t)(m * x.g.ldc) * sizeof *x.c;
+  float *whole = malloc(bytes);
+  memcpy(whole, x.c, bytes);
+  int64_t row = m / 2 + 1, column = n / 2 + 1;
+  if (!product_is_blas(way) && row < m)
+    check_parts(&x, rows_of(&x.g, 0, row), rows_of(&x.g, row, m), whole, way, work);
+  if (!product_is_blas(way) && column < n)
+    check_parts(&x, columns_of(&x.g, 0, column), columns_of(&x.g, column, n), whole, way, work);
+  free(whole);
+  free_all(&x);
+}
+
+// The sizes lie on both sides of the limits at which operands are packed, read in place, or change
+// their roles.
+static void products(void **state) {
+  (void)state;
+  static const int64_t m[] = {1, 16, 47, 48, 112}, n[] = {1, 10, 32, 33, 100},
+                       k[] = {1, 31, 191, 192, 385, 800};
+  const ProductWay *way = product_way(TYPE_F32, NULL);
+  if (!way) skip();
+  if (product_is_blas(way) && !blas_reserve(1)) skip();
+  int64_t scratch = gemm_scratch(TYPE_F32, n[countof(n) - 1], k[countof(k) - 1]);
+  void *work = aligned_alloc(64, (size_t)scratch);
+  for (size_t i = 0; i < countof(m); i++)
+    for (size_t j = 0; j < countof(n); j++)
+      for (size_t l = 0; l < countof(k); l++)
+        for (int form = 0; form < 4; form++) check(m[i], n[j], k[l], form & 1, form & 2, work);
+  free(work);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
