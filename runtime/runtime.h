@@ -347,7 +347,8 @@ int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
 // -- feed.c: batches read ahead in the background -----------------------------------------------
 typedef struct Feed Feed;
 // What the first run fixes about the source of an input, so that later runs read it alike: the
-// means of its columns (missing = mean) and the names of its classes (classes = auto).
+// means of its columns (missing = mean) and the names of its classes (classes = auto, of CSV files
+// and of folders of images).
 typedef struct SourceFacts {
   const char *input; // name of the input
   uint32_t nmeans, nclasses;
@@ -366,6 +367,10 @@ typedef struct FeedInput {
   // With several ranks: the number of this one and of all. Each then checks its share of a CSV file
   // when it opens it, and reads no other rows than those that are asked for. 0 of 0: all rows.
   int part, parts;
+  // images: whether random changes are drawn, as in training; how many threads decode, 0: one for
+  // each core
+  bool augment;
+  int threads;
   int64_t keep; // CSV: most bytes that the numbers of read rows may take; 0: half of what is free
 } FeedInput;
 // Returns true if a source has facts: means or names of classes that are found in a file.
@@ -397,10 +402,14 @@ double feed_wait_seconds(const Feed *f); // seconds that calls of feed_next have
 
 // What opening a source took, and what it holds.
 typedef struct SourceReport {
-  int64_t files, bytes;  // its files, and their bytes; 0 for synthetic data
-  int64_t kept;          // bytes of memory with its rows
-  double open_seconds;   // to open it: rows are found, and those of CSV and .gz files decoded
-  double read_seconds;   // to read the bytes of its files, measured now, for at most a second
+  int64_t files, bytes; // its files, and their bytes; 0 for synthetic data
+  int64_t kept;         // bytes of memory with its rows
+  double open_seconds;  // to open it: rows are found, and those of CSV and .gz files decoded
+  double read_seconds;  // to read the bytes of its files, measured now, for at most a second
+  // images: how many have been decoded since the source was opened, in how many seconds of all
+  // threads together; the smallest and the largest height and width
+  int64_t decoded, low[2], high[2];
+  double decode_seconds;
   const int64_t *missed; // CSV: by number of a row, how many values are missing; else NULL
 } SourceReport;
 // Reports on the source of an input. `missed` is valid as long as the feed is open.

@@ -14,7 +14,7 @@ folders() {
     collectives) echo "passes local ranks" ;;
     partition) echo "sharding place lower explain search" ;;
     codegen) echo "values order fuse cpu gpu program simulate" ;;
-    runtime) echo "files tokens data exec gpu train generate package library" ;;
+    runtime) echo "files tokens images data exec gpu train generate package library" ;;
     frontend) echo "syntax model builtin step driver verify report library command" ;;
   esac
 }

@@ -2,7 +2,7 @@
 # Installs what meshc builds and runs with (Debian 12, apt). Idempotent: installs only what is missing.
 set -eu
 
-packages="gcc cmake ninja-build pkg-config llvm-19-dev libopenblas0-pthread libutf8proc2 libjansson-dev zlib1g-dev libcmocka-dev libopenmpi-dev openmpi-bin clang-14 clang-format-14"
+packages="gcc cmake ninja-build pkg-config llvm-19-dev libopenblas0-pthread libutf8proc2 libjansson-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libcmocka-dev libopenmpi-dev openmpi-bin clang-14 clang-format-14"
 
 missing=""
 for p in $packages; do

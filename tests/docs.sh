@@ -86,6 +86,7 @@ for page in README.md docs/*.md docs/*/*.md; do
   mkdir -p "$here"
   ln -s "$root/examples" "$here/examples"
   ln -s "$root/tests/vocabularies" "$here/vocabularies"
+  ln -s "$root/tests/pictures/signs" "$here/signs"
   blocks "$page" >"$tmp/list"
   while read -r line file kind word; do
     case $kind in

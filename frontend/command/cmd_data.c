@@ -148,6 +148,7 @@ static bool read_block(Session *s, BlockKind kind, BlockFigures *b) {
   for (uint32_t i = 0; i < b->n && good; i++) {
     FeedInput *own = arena_copy(s->arena, &input[i], sizeof *own);
     own->facts = NULL;
+    own->augment = false; // what the files hold, not what training makes of them
     good = facts_supply(s, own) && read_source(s, own, b->batch, &b->source[i]);
   }
   feed_close(feed);
@@ -226,23 +227,34 @@ static void print_sample(const SourceFigures *f) {
   printf("\n");
 }
 
+// Prints what is known of the files of a source, and how fast they are read.
+static void print_files(const Session *s, const SourceFigures *f) {
+  const SourceReport *r = &f->report;
+  printf("    reading          %s in %lld file%s, %.0f MB/s\n", bytes_text(s->arena, r->bytes),
+         (long long)r->files, plural(r->files), bytes_rate(f, r->read_seconds));
+  if (r->decoded > 0) {
+    printf("    sizes            %lld x %lld to %lld x %lld pixels (width x height)\n",
+           (long long)r->low[1], (long long)r->low[0], (long long)r->high[1],
+           (long long)r->high[0]);
+    printf("    decoding         %simages/s in one thread\n",
+           rate_text(s->arena, (double)r->decoded / r->decode_seconds));
+    return;
+  }
+  printf("    opening          %s, %.0f MB/s%s\n", seconds_text(s->arena, r->open_seconds),
+         bytes_rate(f, r->open_seconds),
+         f->input->source->kind == SOURCE_CSV ? ": all rows are checked and decoded" : "");
+  printf("    kept in memory   %s\n", bytes_text(s->arena, r->kept));
+}
+
 static void print_source(const Session *s, const SourceFigures *f) {
   const DataSource *d = f->input->source;
-  const SourceReport *r = &f->report;
   printf("  %s  %s %s, %s: %lld row%s of %lld\n", f->input->name, source_kind_text(d->kind),
          d->path ? text_shown(s->arena, d->path) : "", dtype_text(f->input->type),
          (long long)f->rows, plural(f->rows), (long long)f->columns);
   print_columns(s, f);
   print_classes(s, f);
   print_sample(f);
-  if (r->files > 0) {
-    printf("    reading          %s in %lld file%s, %.0f MB/s\n", bytes_text(s->arena, r->bytes),
-           (long long)r->files, plural(r->files), bytes_rate(f, r->read_seconds));
-    printf("    opening          %s, %.0f MB/s%s\n", seconds_text(s->arena, r->open_seconds),
-           bytes_rate(f, r->open_seconds),
-           d->kind == SOURCE_CSV ? ": all rows are checked and decoded" : "");
-    printf("    kept in memory   %s\n", bytes_text(s->arena, r->kept));
-  }
+  if (f->report.files > 0) print_files(s, f);
   if (f->read < f->rows)
     printf("    the figures are those of the first %lld rows\n", (long long)f->read);
 }
@@ -274,6 +286,17 @@ static json_t *column_json(const Session *s, const SourceFigures *f, int64_t k) 
   return out;
 }
 
+static json_t *images_json(const SourceReport *r) {
+  json_t *out = json_object();
+  static const char *const sides[] = {"height", "width"};
+  for (int i = 0; i < 2; i++)
+    json_object_set_new(out, sides[i],
+                        json_pack("[I, I]", (json_int_t)r->low[i], (json_int_t)r->high[i]));
+  json_object_set_new(out, "decoded", json_integer(r->decoded));
+  json_object_set_new(out, "decode_seconds", json_real(r->decode_seconds));
+  return out;
+}
+
 static json_t *source_json(const Session *s, const SourceFigures *f) {
   json_t *out = json_object(), *columns = json_array(), *classes = json_array();
   for (int64_t k = 0; k < f->columns; k++) json_array_append_new(columns, column_json(s, f, k));
@@ -296,6 +319,7 @@ static json_t *source_json(const Session *s, const SourceFigures *f) {
   json_object_set_new(out, "read_seconds", json_real(f->report.read_seconds));
   json_object_set_new(out, "open_seconds", json_real(f->report.open_seconds));
   json_object_set_new(out, "rows_seconds", json_real(f->seconds));
+  if (f->report.decoded) json_object_set_new(out, "images", images_json(&f->report));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "ir/base/guard.h"
 #include "ir/eval/eval.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *data_over(const Session *s, BlockKind kind) {
@@ -96,6 +97,15 @@ static void keep_facts(Session *s, Feed *f) {
   guard_raise(&why);
 }
 
+// Returns the number of threads that decode images: --threads, or this rank's share of the cores.
+static int image_threads(const Session *s) {
+  int ranks = s->ranks ? ranks_local_count(s->ranks) : 1;
+  int64_t threads = cores_available() / (ranks > 0 ? ranks : 1);
+  const OptionUse *given = option_use(s->opt, OPTION_THREADS);
+  if (given) threads = strtol(given->text, NULL, 10);
+  return (int)clamp64(threads, 1, INT32_MAX);
+}
+
 // Opens a data block for the inputs that g reads or, with `listed`, that the block has entries for.
 static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_last, bool listed) {
   const DataBlock *block = &g->spec.data[kind];
@@ -112,7 +122,10 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
     if (decl->kind == DECL_INPUT && wanted)
       good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
   }
+  int threads = image_threads(s);
   for (uint32_t i = 0; i < n && good; i++) {
+    input[i].augment = kind == DATA_TRAIN && (!keep_last || listed);
+    input[i].threads = threads;
     if (s->ranks) input[i].part = ranks_rank(s->ranks), input[i].parts = ranks_count(s->ranks);
     good = facts_supply(s, &input[i]);
   }

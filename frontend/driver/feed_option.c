@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_number(const char *text, double *out) {
   char *end;
@@ -82,26 +83,41 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
   return true;
 }
 
-// -- CSV files ----------------------------------------------------------------------------------
+// -- CSV files and images -----------------------------------------------------------------------
 
-static bool is_csv(const char *path) {
-  static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
-  for (size_t i = 0; i < countof(ends); i++)
-    if (text_ends(path, ends[i])) return true;
-  return false;
+// Sets *out to the kind of source that the file, folder or list of files is, by its name. Returns
+// false if it is a file of arrays.
+static bool is_source(const char *path, SourceKind *out) {
+  static const struct {
+    const char *end;
+    SourceKind kind;
+  } ends[] = {{".csv", SOURCE_CSV},     {".tsv", SOURCE_CSV},    {".csv.gz", SOURCE_CSV},
+              {".tsv.gz", SOURCE_CSV},  {".png", SOURCE_IMAGES}, {".jpg", SOURCE_IMAGES},
+              {".jpeg", SOURCE_IMAGES}, {".PNG", SOURCE_IMAGES}, {".JPG", SOURCE_IMAGES},
+              {".JPEG", SOURCE_IMAGES}, {"/*", SOURCE_IMAGES}};
+  struct stat info;
+  for (size_t i = 0; i < countof(ends); i++) {
+    if (!text_ends(path, ends[i].end)) continue;
+    *out = ends[i].kind;
+    return true;
+  }
+  *out = SOURCE_IMAGES;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Returns how the model reads the input from a CSV file: as its data blocks do, else the first
-// columns of the file.
-static DataSource csv_source(const Session *s, const Decl *decl, int64_t elements) {
+// Returns how the model reads the input from a source of this kind: as its data blocks do, else
+// from CSV the first columns of the file.
+static DataSource source_like(const Session *s, const Decl *decl, SourceKind kind,
+                              int64_t elements) {
   static const BlockKind order[] = {DATA_TEST, DATA_VALID, DATA_TRAIN};
   for (size_t k = 0; k < countof(order); k++) {
     const DataBlock *b = &s->model->graph->spec.data[order[k]];
     for (uint32_t i = 0; b->present && i < b->nfields; i++)
-      if (b->field[i].source.kind == SOURCE_CSV && !strcmp(b->field[i].input, decl->name))
+      if (b->field[i].source.kind == kind && !strcmp(b->field[i].input, decl->name))
         return b->field[i].source;
   }
-  return (DataSource){.kind = SOURCE_CSV, .last = elements, .header = -1, .scale = 1};
+  if (kind == SOURCE_IMAGES) return (DataSource){.kind = kind};
+  return (DataSource){.kind = kind, .last = elements, .header = -1, .scale = 1};
 }
 
 // Returns the axis of the input that counts rows: the dim `rows_of`, else the dim of the rows of
@@ -115,10 +131,10 @@ static int row_axis(const Session *s, const Decl *decl, DimId rows_of) {
   return 0;
 }
 
-// Reads the rows of a CSV file. A row with a missing value that training would leave out is
-// refused: every row has a result.
-static bool read_csv(Session *s, const Decl *decl, const char *path, DimId rows_of, Pos pos,
-                     Array *out) {
+// Reads the rows of a CSV file, or images. A row with a missing value that training would leave out
+// is refused: every row has a result.
+static bool read_source(Session *s, const Decl *decl, SourceKind kind, const char *path,
+                        DimId rows_of, Pos pos, Array *out) {
   if (!decl->rank)
     return diag_error(s->diag, DIAG_DATA_SHAPE, pos,
                       "the input %s is a single number, and %s has rows", decl->name, path);
@@ -132,7 +148,7 @@ static bool read_csv(Session *s, const Decl *decl, const char *path, DimId rows_
     in.size[i] = dim_get(s->model->graph->dims, decl->dims[i])->size;
     if (i != in.over) elements *= in.size[i];
   }
-  DataSource source = csv_source(s, decl, elements);
+  DataSource source = source_like(s, decl, kind, elements);
   in.source = &source;
   source.path = path;
   source.row_first = source.row_last = 0;
@@ -161,8 +177,9 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
   if (number && !number_array(&out->array, value, decl))
     return diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s",
                       decl->name, equals + 1, dtype_text(decl->type));
-  if (!number && !key && is_csv(path)) {
-    return read_csv(s, decl, path, rows_of, use->pos, &out->array) &&
+  SourceKind kind;
+  if (!number && !key && is_source(path, &kind)) {
+    return read_source(s, decl, kind, path, rows_of, use->pos, &out->array) &&
            check_shape(s, decl, &out->array, rows_of, false, use->pos);
   }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;

@@ -162,14 +162,21 @@ static const Form sources[] = {
     {"tokens", SOURCE_TOKENS,
      (const Formal[]){A(path), O(dtype), O(skip), O(offset), O(rows), O(vocab), END}},
     {"text", SOURCE_TEXT, (const Formal[]){A(path), O(offset), O(rows), O(vocab), END}},
+    {"images", SOURCE_IMAGES,
+     (const Formal[]){A(path), O(scale), O(rows), O(resize), O(crop), O(pad), O(flip),
+                      O(flip_vertical), O(brightness), O(contrast), O(saturation), O(cutout),
+                      O(draws), END}},
+    {"labels", SOURCE_LABELS, (const Formal[]){A(path), O(classes), O(rows), END}},
     {"synthetic", SOURCE_SYNTHETIC, (const Formal[]){A(kind), END}},
 };
 
 static bool set_argument(Build *b, const char *name, const Ast *e, DataSource *s) {
   for (size_t i = 0; i < countof(source_arguments); i++)
     if (!strcmp(source_arguments[i].name, name)) return source_arguments[i].set(b, e, s);
-  for (const SourceArgument *a = csv_arguments; a->name; a++)
-    if (!strcmp(a->name, name)) return a->set(b, e, s);
+  const SourceArgument *const more[] = {csv_arguments, image_arguments};
+  for (size_t i = 0; i < countof(more); i++)
+    for (const SourceArgument *a = more[i]; a->name; a++)
+      if (!strcmp(a->name, name)) return a->set(b, e, s);
   BUG("no source argument %s", name);
 }
 
@@ -184,12 +191,14 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
                       .first = -1,
                       .last = -1,
                       .header = -1,
-                      .scale = 1,
+                      .scale = form->kind == SOURCE_IMAGES ? 0 : 1,
+                      .classes = form->kind == SOURCE_LABELS ? CLASSES_AUTO : CLASSES_NONE,
                       .token_bytes = 2,
                       .pos = e->pos};
   if (!call_bind(b, e, form->formal, arg)) return false;
   for (int k = 0; form->formal[k].name; k++)
     if (arg[k] && !set_argument(b, form->formal[k].name, arg[k], out)) return false;
+  if (out->kind == SOURCE_IMAGES) return images_check(b, out);
   // csv needs exactly one of `column` and `columns`, which are arg[1] and arg[2]
   if (out->kind != SOURCE_CSV) return true;
   if (!arg[1] != !arg[2]) return csv_check(b, out);
@@ -226,6 +235,12 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
     diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
                "input '%s' has no dim '%s', which is the dim of the rows", e->key,
                dim_get(b->g->dims, block->over)->name);
+    return;
+  }
+  if (block != &b->g->spec.data[DATA_TRAIN] && images_drawn(&field.source)) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+               "only data train changes images at random, so that evaluations are exact");
+    diag_hint(b->d, "leave out crop = random, pad, flip, colours and cutout here");
     return;
   }
   block->field[block->nfields++] = field;

@@ -55,7 +55,7 @@ typedef enum MissingRule {
   MISSING_MASK,    // 0, and every other value is 1
 } MissingRule;
 #define MISSING_NAMES "refused", "value", "mean", "drop", "mask"
-// csv: how texts become the numbers of classes.
+// csv, labels: how texts become the numbers of classes.
 typedef enum ClassRule {
   CLASSES_NONE,   // fields are numbers
   CLASSES_LISTED, // DataSource.class_list, from 0
@@ -63,6 +63,34 @@ typedef enum ClassRule {
 } ClassRule;
 #define CLASS_NAMES "none", "listed", "auto"
 enum { COLUMNS_NUMBERED = -2 }; // DataSource.first: `columns` has numbers of columns, not names
+
+// images: the size that an image is resized to, before a part of the size of the input is taken.
+typedef enum ResizeRule {
+  RESIZE_COVER,   // the least size that covers the input, with the shape of the image
+  RESIZE_NONE,    // its own
+  RESIZE_SHORTER, // ImageSpec.height pixels on its shorter side, with the shape of the image
+  RESIZE_EXACT,   // ImageSpec.height x ImageSpec.width
+} ResizeRule;
+#define RESIZE_NAMES "cover", "none", "shorter", "exact"
+// images: which part is taken.
+typedef enum CropRule {
+  CROP_CENTER,
+  CROP_RANDOM, // at a random place
+  CROP_AREA,   // of random area and shape, before it is resized
+} CropRule;
+#define CROP_NAMES "center", "random", "area"
+// images: how an image becomes pixels of an input. What is random is so in training only.
+typedef struct ImageSpec {
+  ResizeRule resize;
+  int64_t height, width;
+  CropRule crop;
+  double area;                             // CROP_AREA: least share of the image
+  int64_t pad;                             // CROP_RANDOM: pixels of 0 around the resized image
+  double flip, flip_vertical;              // probabilities
+  double brightness, contrast, saturation; // a factor is 1 minus to 1 plus this; 0: no change
+  int64_t cutout;                          // side of a square that becomes 0; 0: none
+  int64_t draws;                           // sources with other numbers have other random draws
+} ImageSpec;
 
 typedef struct DataSource {
   SourceKind kind;
@@ -78,13 +106,16 @@ typedef struct DataSource {
   MissingRule missing;
   double fill;
   ClassRule classes;
-  const char *class_list; // csv: names of classes, each with a line end behind it, or NULL
+  const char *class_list; // csv, labels: names of classes, each with a line end behind it, or NULL
   const char *date;       // csv: "iso" or a format of dates, which become numbers; or NULL
   bool seconds;           // csv: dates become seconds; else days
   double since;           // csv: from this moment, in seconds from 1970-01-01 00:00 UTC
-  double scale;           // idx, cifar10: factor of every number; 1 for other sources
-  int64_t skip, offset;   // tokens, text: bytes before the first token; tokens before row 0
-  int token_bytes;        // tokens: bytes of one token, 2 or 4
+  // idx, cifar10, images: factor of every number; 1 for other sources. images: 0: 1/255 for an
+  // input of floats, else 1
+  double scale;
+  ImageSpec image;
+  int64_t skip, offset; // tokens, text: bytes before the first token; tokens before row 0
+  int token_bytes;      // tokens: bytes of one token, 2 or 4
   // Tokens, text: path of the vocabulary of the ids, as `path`; NULL: ids of a text are its bytes.
   const char *vocabulary;
   SyntheticKind synthetic;

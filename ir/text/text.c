@@ -29,6 +29,8 @@ CHOICE(name_kinds, "value", "output", "metric", "decl");
 CHOICE(synthetic_kinds, "normal", "uniform", "integers");
 CHOICE(missing_rules, MISSING_NAMES);
 CHOICE(class_rules, CLASS_NAMES);
+CHOICE(resize_rules, RESIZE_NAMES);
+CHOICE(crop_rules, CROP_NAMES);
 CHOICE(best_choices, "unknown", "min", "max");
 CHOICE(nonfinite_choices, "unset", "stop", "skip");
 CHOICE(monoid_kinds, MONOID_NAMES);
@@ -80,6 +82,19 @@ static const RecordField source_fields[] = {
     ROW(DataSource, REAL, high),
     ROW(DataSource, INT, row_first),
     ROW(DataSource, INT, row_last),
+    FIELD(DataSource, ENUM, "resize", image.resize, .names = &resize_rules),
+    FIELD(DataSource, INT, "height", image.height, .most = 0),
+    FIELD(DataSource, INT, "width", image.width, .most = 0),
+    FIELD(DataSource, ENUM, "crop", image.crop, .names = &crop_rules),
+    FIELD(DataSource, REAL, "area", image.area, .most = 0),
+    FIELD(DataSource, INT, "pad", image.pad, .most = 0),
+    FIELD(DataSource, REAL, "flip", image.flip, .most = 0),
+    FIELD(DataSource, REAL, "flip_vertical", image.flip_vertical, .most = 0),
+    FIELD(DataSource, REAL, "brightness", image.brightness, .most = 0),
+    FIELD(DataSource, REAL, "contrast", image.contrast, .most = 0),
+    FIELD(DataSource, REAL, "saturation", image.saturation, .most = 0),
+    FIELD(DataSource, INT, "cutout", image.cutout, .most = 0),
+    FIELD(DataSource, INT, "draws", image.draws, .most = 0),
 };
 RECORD(source, &source_kinds);
 

@@ -308,10 +308,6 @@ bool csv_rows_get(CsvRows *c, int64_t row, void *out, char *why) {
 
 // -- facts --------------------------------------------------------------------------------------
 
-bool source_has_facts(const DataSource *s) {
-  return s->kind == SOURCE_CSV && (s->missing == MISSING_MEAN || s->classes == CLASSES_AUTO);
-}
-
 // Adds the row that was decoded last to the sums of columns.
 typedef struct Sums {
   double *sum;
@@ -386,8 +382,7 @@ static bool take_facts(Arena *a, CsvRows *c, const Sums *s, SourceFacts *out, Di
   return true;
 }
 
-bool source_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out,
-                  Diag *d) {
+bool csv_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out, Diag *d) {
   CsvRows *c = new_rows(input);
   c->decoder.learning = true;
   char *path = path_under(directory, input->source->path);

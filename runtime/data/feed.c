@@ -4,14 +4,14 @@
 // The order of the rows in an epoch is a keyed permutation that is computed row by row. So the
 // position of a feed is two integers, epoch and row, and every mesh gets equal batches.
 #include "ir/base/guard.h"
-#include "runtime/data/source_internal.h"
+#include "runtime/data/image_source_internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = 512 };
+enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = FAULT_TEXT + 256, MOST_THREADS = 64 };
 
 typedef struct RingSlot {
   void **data;
@@ -29,6 +29,8 @@ struct Feed {
   bool shuffle, keep_last;
   uint64_t seed;
   char *scratch, *row; // work memory of the reading thread
+  RowPool *pool;       // reads images; NULL: there are none
+  ImageWork *work;     // by thread of the pool
   RingSlot ring[DEPTH];
   pthread_t thread;
   pthread_mutex_t lock; // protects the fields from here to `wait`, and RingSlot.rows
@@ -38,6 +40,7 @@ struct Feed {
   bool started, stop;
   char fault[FAULT];
   DiagId fault_id;
+  const char *fault_hint; // or NULL
   Pos fault_pos;
   double wait;
   struct {
@@ -76,22 +79,61 @@ static int64_t kept_row(const Feed *f, int64_t i) {
   return i + low;
 }
 
-static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t rows, char *why,
-                 uint32_t *which) {
+// Some rows of an input that lie in `out`, whose batch axis has `rows` of them: a batch of a feed,
+// from row `first` of an epoch on, or all rows of a source.
+typedef struct BatchRows {
+  const RowSource *s;
+  const Feed *f; // NULL: all rows, in their order
+  uint64_t key;  // of the order of the epoch
+  int64_t epoch, first, rows;
+  void *out;
+  char *scratch, *row; // work memory, for sources that one thread reads
+  ImageWork *work;     // by thread, for images
+} BatchRows;
+
+// Returns the number, in its source, of row r of the batch.
+static int64_t row_of(const BatchRows *b, int64_t r) {
+  const Feed *f = b->f;
+  if (!f) return r;
+  return kept_row(f, f->shuffle ? rng_permute(b->key, f->rows, b->first + r) : b->first + r);
+}
+
+// Reads row r of the batch: a RowWork.
+static bool read_row(void *batch, int worker, int64_t r, RowFault *fault) {
+  const BatchRows *b = batch;
+  const RowSource *s = b->s;
+  const FeedInput *in = s->input;
+  int64_t bytes = s->row_elements * dtype_bytes(in->type);
+  bool straight = in->over == 0;
+  ImageWork *w = s->images ? &b->work[worker] : NULL;
+  char *own = straight ? NULL : w ? room_for(&w->row, (size_t)bytes + 1) : b->row;
+  char *to = straight ? (char *)b->out + r * bytes : own, why[WHY];
+  if (w && !image_row(s, row_of(b, r), b->epoch, w, to, fault)) return false;
+  if (!w && !source_row(s, row_of(b, r), b->scratch, to, why)) {
+    *fault = (RowFault){.id = DIAG_DATA_TYPE};
+    snprintf(fault->text, sizeof fault->text, "%s", why);
+    return false;
+  }
+  if (!straight) place_row(in, s->row_elements, b->rows, r, own, b->out);
+  return true;
+}
+
+// Reads the rows from..to-1 of the batch.
+static bool read_rows(BatchRows *b, RowPool *pool, int64_t from, int64_t to, RowFault *fault) {
+  if (b->s->images) return row_pool_run(pool, from, to, read_row, b, fault);
+  for (int64_t r = from; r < to; r++)
+    if (!read_row(b, 0, r, fault)) return false;
+  return true;
+}
+
+static bool fill(Feed *f, RingSlot *slot, BatchRows b, RowFault *fault, uint32_t *which) {
   for (uint32_t i = 0; i < f->n; i++) {
-    const RowSource *s = &f->source[i];
-    const FeedInput *in = &f->input[i];
-    int64_t bytes = s->row_elements * dtype_bytes(in->type);
     *which = i;
-    int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from),
-            to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
-    for (int64_t r = from; r < rows && r < to_row; r++) {
-      int64_t row = kept_row(f, f->shuffle ? rng_permute(key, f->rows, first + r) : first + r);
-      bool straight = in->over == 0;
-      char *to = straight ? (char *)slot->data[i] + r * bytes : f->row;
-      if (!source_row(s, row, f->scratch, to, why)) return false;
-      if (!straight) place_row(in, s->row_elements, rows, r, f->row, slot->data[i]);
-    }
+    int64_t from = atomic_load(&f->rows_of[b.rows < f->batch][i].from),
+            to = atomic_load(&f->rows_of[b.rows < f->batch][i].to);
+    b.s = &f->source[i];
+    b.out = slot->data[i];
+    if (!read_rows(&b, f->pool, from, to < b.rows ? to : b.rows, fault)) return false;
   }
   return true;
 }
@@ -114,9 +156,11 @@ static void hand_over(Feed *f, RingSlot *slot, int64_t rows) {
   pthread_mutex_unlock(&f->lock);
 }
 
-static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
+static void fail(Feed *f, RingSlot *slot, uint32_t which, const RowFault *fault) {
   pthread_mutex_lock(&f->lock);
-  snprintf(f->fault, sizeof f->fault, "%s (input %s)", why, f->input[which].name);
+  f->fault_id = fault->id;
+  f->fault_hint = fault->hint;
+  snprintf(f->fault, sizeof f->fault, "%s (input %s)", fault->text, f->input[which].name);
   f->fault_pos = f->input[which].pos;
   pthread_mutex_unlock(&f->lock);
   hand_over(f, slot, -1);
@@ -124,16 +168,24 @@ static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
 
 // Reads the batches of one epoch from row `first` on into the ring of batch buffers. A buffer with
 // 0 rows follows and marks the end. Returns false after an error or when the feed is being closed.
-static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
+static bool read_epoch(Feed *f, uint64_t key, int64_t epoch, int64_t first) {
   for (int64_t rows = -1; rows != 0; first += rows) {
     RingSlot *slot = wait_free(f);
     if (!slot) return false;
     rows = clamp64(f->rows - first, 0, f->batch);
     if (rows < f->batch && !f->keep_last) rows = 0;
-    char why[WHY];
+    RowFault fault;
     uint32_t which = 0;
-    if (!fill(f, slot, key, first, rows, why, &which)) {
-      fail(f, slot, which, why);
+    BatchRows b = {.f = f,
+                   .key = key,
+                   .epoch = epoch,
+                   .first = first,
+                   .rows = rows,
+                   .scratch = f->scratch,
+                   .row = f->row,
+                   .work = f->work};
+    if (!fill(f, slot, b, &fault, &which)) {
+      fail(f, slot, which, &fault);
       return false;
     }
     hand_over(f, slot, rows);
@@ -146,17 +198,17 @@ static void read_epochs(void *feed) {
   (void)mem_doing("reading data", NULL);
   uint64_t shuffle = rng_key(f->seed, "shuffle");
   int64_t epoch = f->first_epoch, row = f->first_row;
-  while (read_epoch(f, rng_key(shuffle + (uint64_t)epoch++, "epoch"), row)) row = 0;
+  for (; read_epoch(f, rng_key(shuffle + (uint64_t)epoch, "epoch"), epoch, row); epoch++) row = 0;
 }
 
 static void *read_ahead(void *feed) {
   Feed *f = feed;
   Failure why;
-  f->fault_id = DIAG_DATA_TYPE;
   if (guard_run(read_epochs, f, &why)) return NULL;
-  f->fault_id = why.internal ? DIAG_FAILURE : DIAG_NO_MEMORY;
+  RowFault fault = {.id = why.internal ? DIAG_FAILURE : DIAG_NO_MEMORY};
+  snprintf(fault.text, sizeof fault.text, "%s", why.text);
   RingSlot *slot = wait_free(f);
-  if (slot) fail(f, slot, 0, why.text);
+  if (slot) fail(f, slot, 0, &fault);
   return NULL;
 }
 
@@ -231,6 +283,21 @@ static bool open_source(Feed *f, uint32_t i, const char *directory, Diag *d) {
   return good;
 }
 
+// Makes the threads that read images, as many as the input asks for.
+static RowPool *make_pool(const FeedInput *in, int64_t rows, ImageWork **work) {
+  int64_t n = in->threads ? in->threads : cores_available();
+  n = clamp64(n < rows ? n : rows, 1, MOST_THREADS);
+  RowPool *p = row_pool_new((int)n);
+  *work = mem_zeroed((size_t)n, sizeof **work);
+  return p;
+}
+
+static void free_pool(RowPool *p, ImageWork *work) {
+  for (int i = 0; work && i < row_pool_workers(p); i++) image_work_free(&work[i]);
+  row_pool_free(p);
+  free(work);
+}
+
 static void make_room(Feed *f) {
   int64_t scratch = 1, row = 1;
   for (uint32_t i = 0; i < f->n; i++) {
@@ -238,6 +305,8 @@ static void make_room(Feed *f) {
     if (source_scratch(&f->source[i]) > scratch) scratch = source_scratch(&f->source[i]);
     if (bytes > row) row = bytes;
   }
+  for (uint32_t i = 0; i < f->n && !f->pool; i++)
+    if (f->source[i].images) f->pool = make_pool(&f->input[i], f->batch, &f->work);
   f->scratch = mem_alloc((size_t)scratch);
   f->row = mem_alloc((size_t)row);
   for (int k = 0; k < DEPTH; k++) {
@@ -321,6 +390,7 @@ void feed_position(const Feed *f, int64_t *epoch, int64_t *row) {
 void feed_close(Feed *f) {
   if (!f) return;
   stop(f);
+  free_pool(f->pool, f->work);
   for (uint32_t i = 0; i < f->n; i++) source_close(&f->source[i]);
   for (int k = 0; k < DEPTH; k++) {
     for (uint32_t i = 0; f->ring[k].data && i < f->n; i++) free(f->ring[k].data[i]);
@@ -382,6 +452,7 @@ int64_t feed_next(Feed *f, const void **data) {
 
 void feed_fault(const Feed *f, Diag *d) {
   diag_error(d, f->fault_id, f->fault_pos, "%s", f->fault);
+  if (f->fault_hint) diag_hint(d, "%s", f->fault_hint);
 }
 
 void feed_report(const Feed *f, uint32_t input, SourceReport *out) {
@@ -392,19 +463,20 @@ void feed_report(const Feed *f, uint32_t input, SourceReport *out) {
 // -- all rows at once ---------------------------------------------------------------------------
 
 static bool read_all(const RowSource *s, Array *out, Diag *d) {
-  char why[WHY];
+  RowFault fault;
   int64_t bytes = s->row_elements * dtype_bytes(out->type);
-  char *scratch = mem_alloc((size_t)source_scratch(s) + 1), *row = mem_alloc((size_t)bytes + 1);
-  bool good = true;
-  for (int64_t i = 0; i < s->rows && good; i++) {
-    bool straight = s->input->over == 0;
-    char *to = straight ? (char *)out->data + i * bytes : row;
-    good = source_row(s, i, scratch, to, why);
-    if (good && !straight) place_row(s->input, s->row_elements, s->rows, i, row, out->data);
-  }
-  if (!good) diag_error(d, DIAG_DATA_TYPE, s->input->pos, "%s (input %s)", why, s->input->name);
-  free(scratch);
-  free(row);
+  BatchRows b = {.s = s,
+                 .rows = s->rows,
+                 .out = out->data,
+                 .scratch = mem_alloc((size_t)source_scratch(s) + 1),
+                 .row = mem_alloc((size_t)bytes + 1)};
+  RowPool *pool = s->images ? make_pool(s->input, s->rows, &b.work) : NULL;
+  bool good = read_rows(&b, pool, 0, s->rows, &fault);
+  if (!good) diag_error(d, fault.id, s->input->pos, "%s (input %s)", fault.text, s->input->name);
+  if (!good && fault.hint) diag_hint(d, "%s", fault.hint);
+  free_pool(pool, b.work);
+  free(b.scratch);
+  free(b.row);
   return good;
 }
 

@@ -1,7 +1,7 @@
 // Lists the contents of a data file by its headers: names, types and shapes of arrays, columns of
 // CSV.
 #include "runtime/files/csv_internal.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/images/image.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -188,6 +188,33 @@ static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   return list_one(a, &p, out);
 }
 
+// Lists a PNG or JPEG file by the pixels that are decoded from it.
+static bool list_image(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  ImageWork w = {0};
+  Image x;
+  void *bytes = room_for(&w.file, (size_t)f->size + 1);
+  bool ok = datafile_read(f, 0, f->size, bytes, why) &&
+            image_decode(bytes, (size_t)f->size, 0, &w, &x, why);
+  if (ok) {
+    ArrayPlace p = {.raw = {'u', 1, false}, .rank = x.channels == 1 ? 2 : 3};
+    p.size[0] = x.height, p.size[1] = x.width, p.size[2] = x.channels;
+    ok = (place_count(&p) || why_not(why, "has too many pixels")) && list_one(a, &p, out);
+  }
+  image_work_free(&w);
+  return ok;
+}
+
+static bool looks_like_image(const Datafile *f, ArrayList *out) {
+  static const char *const names[] = {[IMAGE_PNG] = "png", [IMAGE_JPEG] = "jpeg"};
+  unsigned char head[16];
+  char why[WHY];
+  ImageFormat format;
+  int64_t n = f->size < (int64_t)sizeof head ? f->size : (int64_t)sizeof head;
+  if (!datafile_read(f, 0, n, head, why) || !image_format(head, (size_t)n, &format)) return false;
+  out->format = names[format];
+  return true;
+}
+
 static bool looks_like_idx(const Datafile *f) {
   ArrayPlace p = {0};
   char why[WHY];
@@ -210,6 +237,8 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
   if (format == FORMAT_NPY || format == FORMAT_NPZ || format == FORMAT_SAFETENSORS) {
     out->format = formats[format].name;
     list = formats[format].list;
+  } else if (looks_like_image(f, out)) {
+    list = list_image;
   } else if (ends(f->path, "-ubyte") || ends(f->path, ".gz") || looks_like_idx(f)) {
     out->format = "idx";
     list = list_idx;

@@ -79,6 +79,7 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
   const DataSource *w = input->source;
   *s = (RowSource){
       .input = input, .directory = directory, .file = {.fd = -1}, .scale = 1, .row_elements = 1};
+  s->seed = seed;
   s->key = rng_key(seed, input->name);
   if (w->kind != SOURCE_SYNTHETIC) {
     s->path = path_under(directory, w->path);
@@ -88,16 +89,29 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
   return openers[w->kind](s, d) && take_range(s, d) && check_row(s, d);
 }
 
+bool source_has_facts(const DataSource *s) {
+  return s->missing == MISSING_MEAN || s->classes == CLASSES_AUTO;
+}
+
+bool source_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out,
+                  Diag *d) {
+  bool labels = input->source->kind == SOURCE_LABELS;
+  return (labels ? labels_learn : csv_learn)(a, input, directory, out, d);
+}
+
 void source_close(RowSource *s) {
   if (s->file.fd >= 0) datafile_close(&s->file);
   csv_rows_close(s->csv);
+  image_rows_close(s->images);
   free(s->memory);
   free(s->path);
   *s = (RowSource){.file = {.fd = -1}};
 }
 
 int64_t source_scratch(const RowSource *s) {
-  return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
+  return s->images
+             ? 1
+             : s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
 }
 
 // Most values that one call of draw_values draws.

@@ -26,7 +26,9 @@ struct RowSource {
   struct CsvRows *csv;    // CSV: the rows of its files (csv_source_internal.h)
   const int64_t *dropped; // the ndropped rows that are left out, ascending, within the range
   int64_t ndropped;
-  uint64_t key; // synthetic data: the key of its random draws
+  struct ImageRows *images; // images: their files (source_images.c)
+  uint64_t seed;            // of the random draws of the data block
+  uint64_t key;             // synthetic data: the key of its random draws
 };
 
 // Opens s->input->source: sets rows, element type and axes of a row, and checks that the rows are
@@ -55,5 +57,18 @@ bool source_array(RowSource *s, Diag *d); // formats npy, npz and safetensors
 bool source_idx(RowSource *s, Diag *d);
 bool source_cifar10(RowSource *s, Diag *d);
 bool source_stream(RowSource *s, Diag *d); // files of tokens or of text
+bool source_images(RowSource *s, Diag *d);
+bool source_labels(RowSource *s, Diag *d); // names of the folders of images
+
+// As source_learn, for CSV files and for labels.
+bool csv_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out, Diag *d);
+bool labels_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out,
+                  Diag *d);
+
+void image_rows_close(struct ImageRows *m); // m may be NULL
+// Fills the fields of a report that are about images.
+void image_rows_report(const struct ImageRows *m, SourceReport *out);
+// Sets *path to the files of a source of images, and returns their number.
+int64_t image_rows_files(const struct ImageRows *m, char *const **path);
 
 #endif
