@@ -9,8 +9,13 @@
 //   divided         all_reduce(g) to 0         0: w[0..n/2) = f(w, g)  1: w[n/2..n) = f(w, g)
 //
 // A divided set runs with the operands of the first of these processors. Its kernel has no
-// accumulators, and it writes nothing but tensors that are shared in the same way. A tensor is
-// shared if divided sets alone write it.
+// accumulators, and it writes nothing but tensors that are shared in the same way. Where an update
+// is sharded and its result gathered, the processors gather into the shared block, once:
+//
+//   each its own    all_gather(p) to w and w'
+//   shared          all_gather(p) to w
+//
+// A tensor is shared if divided sets and such all_gathers alone write it.
 //
 // Input: the instructions, before buffers have offsets. Output: ProgTensor.shared,
 // KernelSet.divided, CollPart.once.
@@ -82,6 +87,14 @@ static void check_launch(Sharing *s, const KernelLaunch *l) {
   }
 }
 
+// Returns whether part i of a collective gathers a tensor whose blocks all members of a group have:
+// all write the same values, and all have read the former ones before the first writes.
+static bool gathers(const Builder *b, const Collective *c, uint32_t i) {
+  Ref dst = c->part[i].dst;
+  return c->kind == COLL_ALL_GATHER && dst.tensor >= 0 && !dst.stride &&
+         axes_equal(replicated(b, dst.tensor), c->axes);
+}
+
 static void check_instr(Sharing *s, const Instr *in) {
   switch (in->kind) {
   case INSTR_KERNEL: check_launch(s, &in->u.kernel); break;
@@ -94,7 +107,7 @@ static void check_instr(Sharing *s, const Instr *in) {
   case INSTR_COPY: keep_apart(s, in->u.copy.dst); break;
   case INSTR_COLLECTIVE:
     for (uint32_t p = 0; p < in->u.collective.nparts; p++)
-      keep_apart(s, in->u.collective.part[p].dst);
+      if (!gathers(s->b, &in->u.collective, p)) keep_apart(s, in->u.collective.part[p].dst);
     break;
   case INSTR_COMMIT:
   case INSTR_LOOP:
@@ -118,6 +131,16 @@ static void mark_launch(Sharing *s, KernelLaunch *l) {
     set->divided = 1 + first_written(k, set);
     for (int p = 0; p < k->nptr; p++)
       if (k->ptr[p].written) s->b->tensor.at[set->ptr[p].tensor].shared = true;
+  }
+}
+
+// Marks the parts of a collective that gather a shared tensor.
+static void mark_gather(Sharing *s, Collective *c) {
+  for (uint32_t i = 0; i < c->nparts; i++) {
+    int32_t t = c->part[i].dst.tensor;
+    if (!gathers(s->b, c, i) || !s->shared[t]) continue;
+    s->b->tensor.at[t].shared = true;
+    c->part[i].once = 1 + t;
   }
 }
 
@@ -176,6 +199,7 @@ void updates_divide(Builder *b) {
   BufferUse *use = arena_array(b->a, BufferUse, b->buffer.n + 1);
   for (uint32_t i = 0; i < b->instr.n; i++) {
     if (b->instr.at[i].kind == INSTR_KERNEL) mark_launch(&s, &b->instr.at[i].u.kernel);
+    if (b->instr.at[i].kind == INSTR_COLLECTIVE) mark_gather(&s, &b->instr.at[i].u.collective);
     note_instr(b, use, &b->instr.at[i]);
   }
   for (uint32_t i = 0; i < b->instr.n; i++)

@@ -176,10 +176,12 @@ static double sent_seconds(Sim *s, const Collective *w) {
   return coll_seconds(s->m, &s->p->mesh, w->kind, w->axes, w->bytes);
 }
 
-static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype type, bool writes) {
+// `members`: the processors that read or write the block together, each a part.
+static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype type, bool writes,
+                         int64_t members) {
   int64_t bytes = dtype_bytes(type);
   for (int d = 0; d < rank; d++) bytes *= block[d];
-  sim_access(s, at, bytes, (double)bytes, writes);
+  sim_access(s, at, bytes, (double)bytes / (double)members, writes);
 }
 
 // Returns the seconds of a collective. Fills s->access with pairs: source and destination of each
@@ -188,8 +190,10 @@ static double collective_seconds(Sim *s, const Collective *w) {
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];
     if (p->deferred && s->m->shared > 0) continue;
-    block_access(s, p->src, p->rank, p->src_block, w->type, false);
-    block_access(s, p->dst, p->rank, p->dst_block, w->type, true);
+    bool once = p->once && s->m->shared > 0;
+    block_access(s, p->src, p->rank, p->src_block, w->type, false, 1);
+    block_access(s, p->dst, p->rank, p->dst_block, w->type, true,
+                 once ? axes_size(&s->p->mesh, w->axes) : 1);
   }
   s->segment++;
   s->parts.latency = coll_latency(s->m, &s->p->mesh, w->kind, w->axes);

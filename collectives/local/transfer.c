@@ -168,6 +168,13 @@ static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart
   return member(w, k)->dst_valid + (p - w->call->what->part) * MAX_RANK;
 }
 
+// Returns to how many members of the group a result of part p is written: to one if all share its
+// memory.
+static int64_t results(const TransferWalk *w, const CollPart *p, int64_t group) {
+  bool once = p->once && w->dst[0] && w->dst[0] == w->dst[group - 1];
+  return once ? 1 : group;
+}
+
 // Passes the one transfer of an all_reduce to the callback of the walk. Its box has no padding
 // along dim 0. Padding along other dims is combined too, into padding of the result, so that more
 // elements are contiguous.
@@ -176,8 +183,7 @@ static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   t.src = w->src, t.dst = w->dst;
   t.src_of = t.dst_of = w->peer;
   t.nsrc = group;
-  bool once = p->once && t.dst[0] && t.dst[0] == t.dst[group - 1];
-  t.ndst = once ? 1 : group; // members that share the memory of the result get it once
+  t.ndst = results(w, p, group);
   const int64_t *valid = src_valid(w, 0, p);
   bool empty = false;
   for (int d = 0; d < p->rank; d++) {
@@ -197,7 +203,7 @@ static void pieces(TransferWalk *w, const CollPart *p, int64_t group) {
           piece = gather ? p->src_block[d] : p->dst_block[d];
   for (int64_t k = 0; k < group; k++) {
     Transfer t = box_of(p);
-    t.nsrc = gather ? 1 : group, t.ndst = gather ? group : 1;
+    t.nsrc = gather ? 1 : group, t.ndst = gather ? results(w, p, group) : 1;
     t.src = gather ? &w->src[k] : w->src, t.dst = gather ? w->dst : &w->dst[k];
     t.src_of = gather ? &w->peer[k] : w->peer, t.dst_of = gather ? w->peer : &w->peer[k];
     memcpy(t.extent, gather ? src_valid(w, k, p) : dst_valid(w, k, p), sizeof t.extent);

@@ -105,7 +105,7 @@ typedef struct ProgTensor {
   // arena or in another tensor.
   Ref at;
   // Persistent: processors with equal blocks may share the memory of one. Only kernel sets that
-  // they divide (KernelSet.divided) write it.
+  // they divide (KernelSet.divided) and all_gathers among them (CollPart.once) write it.
   bool shared;
   Init init;          // initial value of params, states and optimizer slots
   const double *data; // constants: all elements, row-major in the order of `dim`
@@ -329,8 +329,9 @@ typedef struct CollPart {
   // Permute: if its divisor is not 0, the destination is this interval of dim `split` (a halo).
   Footprint footprint;
   MovedDim moved[MAX_RANK]; // permute along several dims: entry i is for dim i, and `split` is -1
-  // all_reduce: 1 + the index of a tensor. Only the sets that processors with shared memory of this
-  // tensor divide read the result, so one of these processors needs it. 0: all need it.
+  // 1 + the index of a tensor: processors that share the memory of this tensor get the result once.
+  // That of an all_gather is the tensor itself; that of an all_reduce is only read by sets that
+  // these processors divide. 0: all get it.
   int32_t once;
   // all_reduce in place: the set of a kernel that reads the result computes it (SetSum). If all
   // processors share memory, the collective does nothing for this part.
