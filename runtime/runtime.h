@@ -240,6 +240,14 @@ typedef struct Array {
   size_t map_bytes;
 } Array;
 void array_free(Array *x);
+// Some rows of an array, from row `first` on: in `data`, which has `rows` rows.
+typedef struct ArrayRows {
+  void *data;
+  int64_t rows, first;
+} ArrayRows;
+// Copies n rows. In both arrays the axis `axis` runs over rows; `shape` gives the type and the
+// sizes of the other axes.
+void array_copy_rows(const Array *shape, int axis, ArrayRows to, ArrayRows from, int64_t n);
 // Reads the array in the file `path`; of an .npz or .safetensors file, the array named `key`.
 // Returns false after an error in d at `at` that names the file and the offset or row in it.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);

@@ -58,19 +58,6 @@ static int axis_of(const Predict *p, const char *const *dim, int rank) {
   return -1;
 }
 
-// Copies n rows from the array src to the array dst. In both the axis `axis` runs over rows; src
-// has src_rows of them, dst has dst_rows. Row src_at + i goes to row dst_at + i. `shape` gives the
-// type and the sizes of the other axes.
-static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
-                      const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
-  int64_t outer = 1, inner = dtype_bytes(shape->type);
-  for (int i = 0; i < axis; i++) outer *= shape->size[i];
-  for (int i = axis + 1; i < shape->rank; i++) inner *= shape->size[i];
-  for (int64_t i = 0; i < outer; i++)
-    memcpy(dst + (i * dst_rows + dst_at) * inner, src + (i * src_rows + src_at) * inner,
-           (size_t)(n * inner));
-}
-
 // Sets p->rows to the number of rows in the arrays that are fed. All arrays that run over rows must
 // have the same number. Returns false after an error.
 static bool count_fed(Predict *p) {
@@ -166,7 +153,8 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
   }
   char *part =
       mem_alloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
-  copy_rows(&f->array, axis, part, rows, 0, f->array.data, p->rows, first, rows);
+  array_copy_rows(&f->array, axis, (ArrayRows){part, rows, 0},
+                  (ArrayRows){f->array.data, p->rows, first}, rows);
   exec_write(e, TENSOR_INPUT, d->name, f->array.type, part);
   free(part);
   return true;
@@ -200,7 +188,8 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
     if (!result_read(p->s, exec_for(p, rows), program_for(p, rows), TENSOR_OUTPUT, r->name, &one))
       return false;
     if (!session_first(p->s)) continue;
-    copy_rows(&r->array, p->axis[i], r->array.data, p->rows, first, one.array.data, rows, 0, rows);
+    array_copy_rows(&r->array, p->axis[i], (ArrayRows){r->array.data, p->rows, first},
+                    (ArrayRows){one.array.data, rows, 0}, rows);
     array_free(&one.array);
   }
   return true;

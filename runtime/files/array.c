@@ -52,6 +52,17 @@ bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *oth
   return i == na && j == nb;
 }
 
+// -- rows ---------------------------------------------------------------------------------------
+
+void array_copy_rows(const Array *shape, int axis, ArrayRows to, ArrayRows from, int64_t n) {
+  int64_t outer = 1, inner = dtype_bytes(shape->type);
+  for (int i = 0; i < axis; i++) outer *= shape->size[i];
+  for (int i = axis + 1; i < shape->rank; i++) inner *= shape->size[i];
+  for (int64_t i = 0; i < outer; i++)
+    memcpy((char *)to.data + (i * to.rows + to.first) * inner,
+           (const char *)from.data + (i * from.rows + from.first) * inner, (size_t)(n * inner));
+}
+
 // -- reading arrays -----------------------------------------------------------------------------
 
 ArrayFormat array_format(const Datafile *f) {

@@ -160,18 +160,6 @@ static bool count_rows(const PackageBatches *b, int64_t *rows) {
 
 // -- batches ------------------------------------------------------------------------------------
 
-// Copies n rows from the array src to the array dst. In both the axis `axis` runs over rows; src
-// has src_rows of them, dst has dst_rows. `shape` gives the type and the sizes of the other axes.
-static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
-                      const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
-  int64_t outer = 1, inner = dtype_bytes(shape->type);
-  for (int i = 0; i < axis; i++) outer *= shape->size[i];
-  for (int i = axis + 1; i < shape->rank; i++) inner *= shape->size[i];
-  for (int64_t i = 0; i < outer; i++)
-    memcpy(dst + (i * dst_rows + dst_at) * inner, src + (i * src_rows + src_at) * inner,
-           (size_t)(n * inner));
-}
-
 static void write_batch(const PackageBatches *b, int64_t all, int64_t first, int64_t rows) {
   const Program *p = &b->program->program;
   for (uint32_t i = 0; i < b->nfeeds; i++) {
@@ -183,7 +171,7 @@ static void write_batch(const PackageBatches *b, int64_t all, int64_t first, int
       continue;
     }
     char *part = mem_alloc((size_t)(x->elements / all * rows * dtype_bytes(x->type)) + 1);
-    copy_rows(x, axis, part, rows, 0, x->data, all, first, rows);
+    array_copy_rows(x, axis, (ArrayRows){part, rows, 0}, (ArrayRows){x->data, all, first}, rows);
     exec_write(b->exec, TENSOR_INPUT, b->feed[i].name, x->type, part);
     free(part);
   }
@@ -202,7 +190,8 @@ static void read_batch(const PackageBatches *b, int64_t all, int64_t first, int6
       char *part =
           mem_alloc((size_t)(r->array.elements / all * rows * dtype_bytes(r->array.type)) + 1);
       exec_read(b->exec, TENSOR_OUTPUT, r->name, part);
-      copy_rows(&r->array, axis, r->array.data, all, first, part, rows, 0, rows);
+      array_copy_rows(&r->array, axis, (ArrayRows){r->array.data, all, first},
+                      (ArrayRows){part, rows, 0}, rows);
       free(part);
     }
   }
