@@ -61,6 +61,7 @@ typedef struct ModelOptions {
   const char *micro_dim;
   int64_t micro;
   bool replicas; // the parts of the batch are those of replicas, not micro-batches
+  bool apart;    // with `replicas`: their updates are asynchronous, so there is no dim of replicas
   // replace the size of dim `rows_dim` by `rows`: the last, incomplete batch of an evaluation has
   // fewer rows; NULL: keep the size
   const char *rows_dim;
@@ -95,7 +96,8 @@ struct Model {
   NodeId loss_node;
   Dtype precision; // type of products and activations: f32, bf16 or f16
   VEC(RowNumber) numbers;
-  // with `accumulate`: the model of one micro-batch, which has its own dims; or NULL
+  // with `accumulate` or `sync`: the model of one micro-batch or replica, which has its own dims;
+  // with asynchronous updates also its own mesh; or NULL
   const Model *part;
 };
 
@@ -120,6 +122,9 @@ void precision_apply(Model *m);
 bool patterns_match(Arena *a, const char *patterns, const char *name);
 // train.c: returns true if block t trains declaration d.
 bool train_trains(Arena *a, const TrainSpec *t, const Decl *d);
+// train_sync.c: returns the axes over which the layout splits the batch of `data train`. With
+// asynchronous updates, processors with equal coordinates on them run replicas together.
+Axes sync_axes(const Model *m);
 // train_optimizer.c: returns the optimizer that block t uses for the parameter `name`: that of the
 // first group whose pattern matches, else that of the block.
 const OptimizerSpec *train_optimizer(const Graph *g, const TrainSpec *t, const char *name);
@@ -187,8 +192,17 @@ extern const char select_skipped[];
 // Names of the outputs of TrainAsk.log. With several train blocks there is one for each, with the
 // suffix ".LOSS".
 extern const char select_rate[], select_norm[];
+// With asynchronous updates a training step makes no update. It outputs the gradient of each
+// parameter w that it trains, after clipping, as "train.push.w", and the change of each state s as
+// "train.change.s": both go to a server. These are the names without those of the tensors.
+extern const char select_pushed[], select_changed[];
+// server.c: returns the graph of a server, in arena a: its inputs are what a step of a replica
+// outputs, and it makes the update. Its step number counts updates; `replicas` of them are one step
+// of schedules. m is the model of the whole batch, which has asynchronous updates. Returns NULL
+// after an error in m->diag.
+Graph *select_server(Arena *a, const Model *m);
 // Returns true if `output` is one of the reserved names of outputs (select_watched, select_skipped,
-// select_rate, select_norm).
+// select_rate, select_norm, select_pushed, select_changed).
 bool select_reserved(const char *output);
 // How an evaluation over a data block computes the loss or a metric. The outermost reductions over
 // the batch dim are outputs of the step; they are combined over batches, and `finish` computes the

@@ -56,6 +56,9 @@ typedef struct ExecOptions {
   // Each processor keeps and updates its own copy of a replicated tensor. All ranks must pass the
   // same. It is needed where a rank has a probe, which compares whole results of one processor.
   bool apart;
+  // With ranks: each rank takes steps when it wants to. The program has no collectives, and nothing
+  // in it must be finite. One thread runs a step, also if other programs share more threads.
+  bool alone;
   // a number that becomes nonzero when this process is asked to stop, for example in a signal
   // handler; or NULL
   const volatile sig_atomic_t *stop_request;
@@ -75,6 +78,8 @@ void exec_free(Exec *e);
 // as elements of `type`, which are converted. After exec_rows with fewer rows than a batch, `full`
 // has only these rows. The caller has checked type and shape.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full);
+// The same for tensor number `tensor` of the program (program_tensor), for loops over steps.
+void exec_write_tensor(Exec *e, uint32_t tensor, Dtype type, const void *full);
 // Reads a full tensor from the blocks of all processors into `full`, which has room for all
 // elements. They are written in declared order, in the type of the tensor. All ranks (processes)
 // call this function together; a rank that needs no values passes NULL as `full`.
@@ -86,6 +91,23 @@ void exec_read_tensor(const Exec *e, uint32_t tensor, void *full);
 // tensor.
 void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t n,
                      const void *part);
+// Processors first .. first + n - 1 of a mesh, which may be those of other ranks of this machine,
+// seen from the group with the number `group`: groups have the processors with equal coordinates on
+// the axes `over`.
+typedef struct ShardRange {
+  int64_t first, n;
+  Axes over;
+  int64_t group;
+} ShardRange;
+// Copies the full tensor, with its elements in declared order and in the type of the tensor, to the
+// blocks of the processors of a range, or puts the elements of `full` together from them, of which
+// each comes from one processor. Nobody else uses these blocks meanwhile. Returns the bytes copied
+// to or from processors outside the group.
+int64_t exec_scatter(const Exec *e, uint32_t tensor, const ShardRange *of, const void *full);
+int64_t exec_gather(const Exec *e, uint32_t tensor, const ShardRange *of, void *full);
+// Returns what exec_gather or, without `gather`, exec_scatter will return for tensor number
+// `tensor` of p.
+int64_t shards_predict(const Program *p, uint32_t tensor, const ShardRange *of, bool gather);
 // Returns the number of replicas of a tensor's blocks: how many processors have equal blocks.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
 // Reads a full tensor as exec_read does, but from replica number `replica` of each block (copy of
@@ -516,6 +538,30 @@ typedef struct Hearer {
   const char *fresh;  // the state that gets 1 with it
 } Hearer;
 
+// Asynchronous updates (runtime/train/stale.c). Replicas compute gradients, each on its rows of the
+// batch; TrainJob.train is the program of the servers, which make the updates. The processors of
+// the mesh with equal coordinates on the axes `over` are a group, and run replicas / groups of them
+// in turn.
+typedef struct StaleJob {
+  int64_t replicas, groups;
+  Axes over;
+  int64_t ahead;      // a replica begins step t only if all have finished more than t - ahead steps
+  int64_t first, own; // the groups of this process: the number of the first, and how many
+  Exec *const *worker; // by group of this process: its program, a step of one replica
+  double *shown; // gets the values of TrainJob.shown: means over the last steps of all replicas
+  // Get what the groups of this process have done: updates, and bytes sent to and got from
+  // processors outside the group.
+  int64_t updates, pushed, pulled;
+} StaleJob;
+// Returns the bytes that a replica of group number `group` sends to servers, and gets from them, in
+// each step, for the program of the servers.
+int64_t stale_pushed(const Program *server, Axes over, int64_t group);
+int64_t stale_pulled(const Program *server, Axes over, int64_t group);
+// Begin the names of gradients of parameters and of changes of states: inputs of the servers, and
+// outputs of a step of a replica.
+#define STALE_PUSH "train.push."
+#define STALE_CHANGE "train.change."
+
 // The programs, data and settings of a training. Everything must outlive train_run.
 typedef struct TrainJob {
   Exec *train;       // runs a step of the training
@@ -547,6 +593,7 @@ typedef struct TrainJob {
   // evaluations and checkpoints.
   Exec *sync;
   int64_t sync_every;
+  StaleJob *stale; // asynchronous updates, or NULL
   uint32_t nhearers;
   const Hearer *hearer;
   // A device may run up to exec_ahead steps before the first of them is reported. Then `report`
@@ -579,6 +626,8 @@ typedef struct TrainJob {
 // another rank is lost, 7 without memory or disk space, EXIT_INTERRUPTED after a stop request.
 // Errors are added to d.
 int train_run(const TrainJob *job, Diag *d);
+// Returns the value of output job->shown[i] in the last step.
+double train_shown(const TrainJob *job, uint32_t i);
 // Returns the value of output job->skipped: the number of steps so far without update because
 // gradients of the scaled loss (f16) overflowed. Returns 0 if the job has no such output.
 int64_t train_skipped_updates(const TrainJob *job);

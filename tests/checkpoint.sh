@@ -79,6 +79,20 @@ plateau sync_ranks $sync --np 5
 for name in rest ranks; do
   if cmp -s "$tmp/plateau_sync_whole.npz" "$tmp/plateau_sync_$name.npz"; then pass; else fail "replicas differ: $name"; fi
 done
+# Asynchronous updates: replicas that take turns go on bit for bit. A checkpoint of servers is that of any training.
+stale='--layout b=rows --set train.sync=stale(2,replicas=5)'
+plateau stale_whole --mesh rows=1 $stale
+rm -rf "$tmp/plateau"
+plateau stale_part --mesh rows=1 $stale --checkpoint-dir "$tmp/plateau" --set train.steps=20
+plateau stale_rest --mesh rows=1 $stale --checkpoint-dir "$tmp/plateau" --resume
+if cmp -s "$tmp/plateau_stale_whole.npz" "$tmp/plateau_stale_rest.npz"; then pass; else fail "replicas that take turns go on otherwise"; fi
+rm -rf "$tmp/plateau"
+plateau stale_ranks --mesh rows=5 $stale --np 5 --checkpoint-dir "$tmp/plateau" --set train.steps=20
+"$meshc" inspect "$tmp/plateau_stale_whole.npz" | awk '{print $1, $2, $3}' >"$tmp/names"
+"$meshc" inspect "$tmp/plateau_stale_ranks.npz" | awk '{print $1, $2, $3}' >"$tmp/other"
+holds "what servers keep" "$(sed 1,2d "$tmp/other")" "$(sed 1,2d "$tmp/names")"
+plateau stale_on --mesh rows=2 --layout b=rows --checkpoint-dir "$tmp/plateau" --resume
+if grep -q "^valid loss" "$tmp/plateau_stale_on.out"; then pass; else fail "a training without servers goes on: $(cat "$tmp/plateau_stale_on.out")"; fi
 if cmp -s "$tmp/plateau_whole.npz" "$tmp/plateau_ranks.npz"; then pass; else fail "plateau differs between processes"; fi
 "$meshc" run "$tmp/plateau.mesh" --params "$tmp/plateau_whole.npz" --fetch w >/dev/null 2>"$tmp/err" || fail "plateau: $(cat "$tmp/err")"
 "$meshc" inspect "$tmp/plateau_whole.npz" >"$tmp/out" 2>&1

@@ -135,6 +135,16 @@ lose mpirun STOP 0 2
 lose mpirun KILL 0 3
 lose mpirun KILL 0.3 4 guard
 lose far KILL 1 3
+stale='--set b=32 --mesh rows=4,cols=1 --layout b=rows --set train.sync=stale(2,replicas=4)'
+# lost_server HOW PATTERN: a rank that is a server and runs a replica is lost in its step 64
+lost_server() {
+  # shellcheck disable=SC2086
+  begin np $stale --fault "$1@2:64"
+  await
+  ended "a server, $1" $code 6 "$2"
+}
+lost_server kill 'rank 2 \(processor 2, rows=2 cols=0\) was killed by signal 9 .* in steps with asynchronous updates'
+lost_server stop 'rank 2 \(processor 2, rows=2 cols=0\) has been stopped'
 for how in count kind line skip; do fault np $how 1 47 "$same"; done
 fault mpirun count 2 64 "the ranks do not do the same: $rank is at .*(of line [0-9]+|end of a step)"
 fault mpirun stop 0 30 "$rank has been stopped"

@@ -186,6 +186,14 @@ bool ranks_meet_local(Ranks *r, bool patient) {
   return rendezvous_meet(r, (WaitLimit){r->deadline, patient});
 }
 
+void ranks_do(Ranks *r, NoteKind what) {
+  RendezvousRank *own = &r->rendezvous->rank[r->index];
+  r->now = (RankNote){.what = (uint32_t)what};
+  if (r->guard_info) r->guard_info->doing = r->now.what, r->guard_info->line = 0;
+  atomic_store(&own->doing, (int)what);
+  atomic_store(&own->line, 0);
+}
+
 void ranks_advance(Ranks *r) { atomic_fetch_add(&r->rendezvous->rank[r->index].advances, 1); }
 
 unsigned ranks_advances(const Ranks *r) {

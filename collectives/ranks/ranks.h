@@ -14,6 +14,8 @@
 #ifndef COLLECTIVES_RANKS_H
 #define COLLECTIVES_RANKS_H
 
+#include <stdatomic.h>
+
 #include "collectives/local/comm.h"
 #include "ir/base/diag.h"
 
@@ -29,6 +31,7 @@ typedef enum NoteKind {
   NOTE_FILES,
   NOTE_MEMORY,
   NOTE_STEP,
+  NOTE_UPDATES,
   NOTE_READ,
   NOTE_VERIFY,
   NOTE_END,
@@ -112,6 +115,8 @@ MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // for what it waits for. Makes the run fail if a rank has ended, has been stopped for longer than
 // the deadline, or if the deadline has passed for this rank. Returns false once the run has failed.
 MUST_USE bool ranks_watch(Ranks *r, double waited, const char *what);
+// Notes what this rank does until its next meeting, for messages. Nobody is waited for.
+void ranks_do(Ranks *r, NoteKind what);
 // Notes that this rank, or its device, has got on with its work.
 void ranks_advance(Ranks *r);
 // Returns a number that changes when a rank of this machine calls ranks_advance: then the time
@@ -140,6 +145,12 @@ void segment_free(SharedSegment *w);
 // Returns the address of a processor's memory in a segment (memory that all ranks of a machine
 // map). Returns NULL if the processor is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
+
+// Sleeps until *word, in memory that processes or threads share, is not `value`, word_wake is
+// called, or some milliseconds have passed: the caller looks again.
+void word_wait(atomic_uint *word, unsigned value);
+// Wakes up to n threads of all processes that sleep in word_wait.
+void word_wake(atomic_uint *word, int n);
 
 // Sends the block of a processor to all ranks of the other machines. On the processor's machine
 // `block` is the address of the block. On the others it is copied to `out`, unless that is NULL.

@@ -100,6 +100,7 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
       [NOTE_FILES] = "where data files are compared",
       [NOTE_MEMORY] = "while taking memory",
       [NOTE_STEP] = "at the end of a step",
+      [NOTE_UPDATES] = "in steps with asynchronous updates",
       [NOTE_READ] = "where results are put together",
       [NOTE_VERIFY] = "where --verify compares",
       [NOTE_END] = "at the end of the run",

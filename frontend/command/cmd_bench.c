@@ -8,6 +8,7 @@
 // every parameter, state and optimizer tensor, one write of those that the step changes, and every
 // input and output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
+#include "frontend/driver/asynchronous.h"
 #include "frontend/report/step_facts.h"
 #include "frontend/verify/verify.h"
 
@@ -335,6 +336,8 @@ static bool prepare(Bench *b) {
   Session *s = b->s;
 
   if (!session_make(s, NULL, &b->of, &b->made)) return false;
+  if (!strcmp(b->of.purpose, "train") && stale_given(s) && !training_without_sync(s, "bench"))
+    return false;
   b->exec = session_exec(s, &b->made, NULL, NULL);
   if (!b->exec) return false;
   synthetic_feed(b->exec, b->made.compiled->program);

@@ -48,7 +48,7 @@ static void print_collectives(const Session *s, const CheckFacts *c) {
   printf("collectives %u a processor and step, %s sent\n", facts->n,
          bytes_text(s->arena, facts->wire_bytes));
   print_calls(s, facts);
-  if (!c->sync.every) return;
+  if (!c->sync.replicas) return;
   printf("sync       %s\n", sync_text(s, &c->sync));
   print_calls(s, c->sync.made.facts);
 }
@@ -101,6 +101,11 @@ static void print_exact(const Session *s, const BitsFacts *b) {
 }
 
 static void print_bits(const Session *s, const BitsFacts *b) {
+  if (b->raced) {
+    printf("bits       not the same from run to run: updates are made in the order in which "
+           "replicas finish steps\n");
+    return;
+  }
   printf("bits       the same from run to run%s\n",
          b->gpu ? ", while the compile cache keeps the algorithms of products, and as far as NCCL "
                   "adds alike; not those of a CPU"

@@ -259,7 +259,7 @@ int cmd_explain(Session *s) {
   SyncFacts sync;
   Explain *e = explain_new(s, &c, &of, depth);
   if (!e || !find_value(e, name, &value) || !sync_compile(s, &of, &sync)) return 0;
-  if (sync.every) e->sync = sync_text(s, &sync);
+  if (sync.replicas) e->sync = sync_text(s, &sync);
   if (against ? !explain_against(s, e) : !name && !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))

@@ -108,8 +108,9 @@ static const char *header(Session *s, const ProgramRun *p) {
       s->arena, "%s: %lld parameter%s, mesh %s, %s, predicted %s a step, %s a processor",
       s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
       plural(parameter_count(s->model->graph)), mesh_text(s->arena, &s->model->mesh),
-      device_text(s, p->exec), seconds_text(s->arena, predicted_seconds(s, &p->made)),
-      bytes_text(s->arena, exec_bytes(p->exec)));
+      device_text(s, p->exec), seconds_text(s->arena, predicted_seconds(s, training_step(p))),
+      bytes_text(s->arena,
+                 exec_bytes(p->exec) + (p->stale.n ? exec_bytes(p->stale.worker[0]) : 0)));
 }
 
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
@@ -129,8 +130,8 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   LogDirectory log_directory = {0};
   Locating locating = {s, train_with, &job};
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
-  bool ready =
-      checkpoints_begin(s, &job) && log_directory_begin(s, &train_with->made, &job, &log_directory);
+  bool ready = checkpoints_begin(s, &job) &&
+               log_directory_begin(s, training_step(train_with), &job, &log_directory);
   ready = ready && session_same_files(s, true) &&
           verify_run(s, train_with, DATA_TRAIN, job.before + job.start, &verified);
   int code = ready ? train_run(&job, s->diag) : 0;

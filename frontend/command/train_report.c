@@ -44,7 +44,7 @@ static void step_text(const TrainReporter *p, const TrainReport *r, char line[LI
   size_t n = 0;
   append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
   for (uint32_t i = 0; i < j->nshown; i++)
-    append(line, &n, "  %s %s", j->shown[i], metric_number(exec_scalar(j->train, j->shown[i]), b));
+    append(line, &n, "  %s %s", j->shown[i], metric_number(train_shown(j, i), b));
   double each = (r->seconds - p->last_seconds) /
                 (double)(r->step > p->last_step ? r->step - p->last_step : 1);
   Arena *a = arena_new();

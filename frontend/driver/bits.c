@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "frontend/driver/asynchronous.h"
+
 #include "partition/explain/ledger.h"
 
 enum { EXACT_NODES = 40000 }; // of a larger graph --exact is not compiled for its cost
@@ -163,6 +165,11 @@ bool bits_find(Session *s, const Selected *of, const Compilation *made, BitsFact
   *out = (BitsFacts){.exact = option_given(s->opt, OPTION_EXACT), .gpu = session_for_gpu(s)};
   find_sums(s, made->collected, out);
   if (!out->gpu) find_library(s, made->fusion, out);
+  if (strcmp(of->purpose, "train") == 0 && stale_given(s)) {
+    out->raced = axes_size(&s->model->mesh, sync_axes(s->model)) > 1;
+    out->no_exact = "updates are asynchronous";
+    return true;
+  }
   return out->exact || find_cost(s, of, made, out);
 }
 
@@ -191,6 +198,7 @@ static json_t *exact_json(const BitsFacts *b) {
 json_t *bits_json(const Session *s, const BitsFacts *b) {
   json_t *out = json_object(), *equal = json_array();
   for (uint32_t i = 0; i < b->equal.n; i++) json_array_append_new(equal, json_text(b->equal.at[i]));
+  json_object_set_new(out, "runs", json_boolean(!b->raced));
   json_object_set_new(out, "exact", json_boolean(b->exact));
   json_object_set_new(out, "threads", json_boolean(!b->library.n));
   json_object_set_new(out, "library", sums_json(s, &b->library));

@@ -34,6 +34,7 @@ typedef struct BitsSums {
 typedef struct BitsFacts {
   bool exact; // compiled with --exact
   bool gpu;
+  bool raced; // a training in which groups of processors update parameters in any order
   BitsSums apart, resized;
   // Products that OpenBLAS computes on this machine. It divides sums by the size of the share of a
   // thread, so their bits may depend on the number of threads.

@@ -1,6 +1,7 @@
 // Collects the facts of one compile for `meshc check`. The compile ends with the memory plan and
 // makes no machine code. See check.h.
 #include "frontend/driver/check.h"
+#include "frontend/driver/asynchronous.h"
 
 #include <string.h>
 
@@ -14,8 +15,26 @@ static bool check_evaluation(Session *s) {
   return select_eval(s->arena, s->model, &n, &metric) != NULL;
 }
 
+static bool stale_compile(Session *s, SyncFacts *out) {
+  const Graph *g = stale_server(s);
+  out->ahead = s->model->graph->spec.train[0].ahead;
+  out->replicas = s->model->graph->spec.train[0].replicas;
+  if (!g || !session_compile(s, g, "sync", NULL, "program", &out->made) ||
+      !stale_servers_apart(s, &out->made))
+    return false;
+  Axes over = sync_axes(s->model);
+  const Program *p = out->made.compiled->program;
+  for (int64_t k = 0; k < axes_size(&s->model->mesh, over); k++) {
+    int64_t pushed = stale_pushed(p, over, k), pulled = stale_pulled(p, over, k);
+    if (pushed > out->pushed) out->pushed = pushed;
+    if (pulled > out->pulled) out->pulled = pulled;
+  }
+  return true;
+}
+
 bool sync_compile(Session *s, const Selected *of, SyncFacts *out) {
   *out = (SyncFacts){0};
+  if (strcmp(of->purpose, "train") == 0 && stale_given(s)) return stale_compile(s, out);
   const Graph *g = strcmp(of->purpose, "train") == 0 ? select_sync(s->arena, of->graph) : NULL;
   if (!g) return true;
   out->every = g->spec.train[0].sync;
@@ -24,7 +43,14 @@ bool sync_compile(Session *s, const Selected *of, SyncFacts *out) {
 }
 
 const char *sync_text(const Session *s, const SyncFacts *f) {
-  int64_t bytes = f->made.facts->wire_bytes;
+  int64_t bytes = f->made.facts->wire_bytes, apart = f->ahead - 1;
+  if (f->ahead)
+    return arena_printf(s->arena,
+                        "%lld replicas, at most %lld step%s apart: each sends %s of gradients and "
+                        "gets %s of parameters a step, for an update in %s",
+                        (long long)f->replicas, (long long)apart, plural(apart),
+                        bytes_text(s->arena, f->pushed), bytes_text(s->arena, f->pulled),
+                        seconds_text(s->arena, session_simulate(s, &f->made)->seconds));
   return arena_printf(s->arena,
                       "%lld replicas, joined every %lld step%s: %s sent, which is %s a step, in %s",
                       (long long)f->replicas, (long long)f->every, plural(f->every),
@@ -52,6 +78,15 @@ static json_t *dims_json(const Graph *g) {
 static json_t *sync_json(Session *s, const SyncFacts *sync) {
   const CollFacts *f = sync->made.facts;
   json_t *out = json_object();
+  if (sync->ahead) {
+    json_object_set_new(out, "stale", json_integer(sync->ahead - 1));
+    json_object_set_new(out, "replicas", json_integer(sync->replicas));
+    json_object_set_new(out, "pushed_bytes", json_integer(sync->pushed));
+    json_object_set_new(out, "pulled_bytes", json_integer(sync->pulled));
+    json_object_set_new(out, "predicted_seconds",
+                        json_real(session_simulate(s, &sync->made)->seconds));
+    return out;
+  }
   json_object_set_new(out, "every", json_integer(sync->every));
   json_object_set_new(out, "replicas", json_integer(sync->replicas));
   json_object_set_new(out, "collectives", collectives_json(s, f));
@@ -79,7 +114,7 @@ json_t *check_json(Session *s, const CheckFacts *check) {
   json_object_set_new(out, "parameters", json_integer(parameter_count(s->model->graph)));
   json_object_set_new(out, "collectives", collectives_json(s, c->facts));
   json_object_set_new(out, "wire_bytes", json_integer(c->facts->wire_bytes));
-  if (check->sync.every) json_object_set_new(out, "sync", sync_json(s, &check->sync));
+  if (check->sync.replicas) json_object_set_new(out, "sync", sync_json(s, &check->sync));
   json_object_set_new(out, "flops", json_integer(f->flops));
   json_object_set_new(out, "flops_again", json_integer(f->flops_rematerialised));
   json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));

@@ -7,11 +7,15 @@
 #include "frontend/driver/bits.h"
 #include "frontend/driver/params_internal.h"
 
-// With the key `sync`, the program that joins the replicas. It runs once in `every` steps. Without
-// the key `every` is 0.
+// With the key `sync`, the program that joins the replicas: `made` has the results of the passes up
+// to the program. It runs once in `every` steps. With asynchronous updates `ahead` is as in
+// TrainSpec, and the program is that of the servers, which runs once for each step of a replica.
+// Without the key `replicas` is 0.
 typedef struct SyncFacts {
-  Compilation made; // results of the passes up to the program
-  int64_t every, replicas;
+  Compilation made;
+  int64_t every, ahead, replicas;
+  int64_t pushed,
+      pulled; // with `ahead`: the most bytes that a replica sends to and gets from servers
 } SyncFacts;
 // Compiles the program that joins the replicas of the step `of`, if it is a training step with
 // replicas. Returns false after an error in s->diag.

@@ -2,7 +2,7 @@
 // fewer rows.
 #include "frontend/driver/package_internal.h"
 
-#include "frontend/driver/last_batch.h"
+#include "frontend/driver/training.h"
 
 // Returns the dim whose rows a batch has: that of the data blocks, else the first dim of the first
 // input that has dims; 0: there is none.
@@ -71,6 +71,7 @@ static bool add_train(Session *s, PackagePlan *plan) {
   if (!s->model->graph->spec.ntrain)
     return diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_PACKAGE_FOR)->pos,
                       "the model has no train block");
+  if (!training_without_sync(s, "a package")) return false;
   p->of.graph = select_train_as(s->arena, s->model, NULL, &ask);
   return p->of.graph != NULL;
 }

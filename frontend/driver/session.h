@@ -34,7 +34,7 @@ typedef struct Session {
   const char *inject_pass; // NAME of --fault pass@NAME, or NULL
   ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
   const ExecProbe *probe;  // called at each kernel of a program that session_exec binds, or NULL
-  bool apart;              // ExecOptions.apart of such a program
+  bool apart, alone;       // ExecOptions.apart and .alone of such a program
   const volatile sig_atomic_t *stop_request; // a value other than 0 ends training after the step
   bool unfused;                              // the next compiles make one kernel for each operation
   // What is known about the sources of inputs: means of columns, names of classes (data_facts.c).
@@ -125,6 +125,11 @@ Exec *session_exec_alone(Session *s, const Compilation *c);
 // NULL: there is no such output. The caller frees the result (exec_free). Returns NULL after an
 // error.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
+
+// Binds a program for this process alone, which runs `parts` such programs at the same time and
+// divides its threads among them. The other arguments and the result are those of session_exec.
+Exec *session_exec_part(Session *s, const Compilation *c, int64_t parts,
+                        const char *must_be_finite);
 
 // Returns the folder of the compile cache. Returns NULL with --no-cache, or if neither
 // XDG_CACHE_HOME nor HOME is an absolute path.

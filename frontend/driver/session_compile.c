@@ -268,6 +268,7 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   options.inject = &s->inject;
   options.probe = c->on_gpu ? NULL : s->probe;
   options.apart = s->apart;
+  options.alone = s->alone;
   options.stop_request = s->stop_request;
   options.device = gpu_program_device(c->on_gpu);
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
@@ -284,4 +285,16 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
             (long long)mesh_size(&s->model->mesh), plural(mesh_size(&s->model->mesh)),
             exec_workers(e), plural(exec_workers(e)), bytes_text(s->arena, exec_bytes(e)));
   return e;
+}
+
+Exec *session_exec_part(Session *s, const Compilation *c, int64_t parts,
+                        const char *must_be_finite) {
+  ExecOptions options;
+  if (!exec_options(s, &options)) return NULL;
+  int n = options.threads ? options.threads : cores_available();
+  if (s->ranks) n = options.threads ? n / ranks_local_count(s->ranks) : ranks_cores(s->ranks, n);
+  options.threads = n / parts > 1 ? (int)(n / parts) : 1;
+  options.must_be_finite = must_be_finite;
+  options.stop_request = s->stop_request;
+  return exec_new(c->compiled->program, &options, s->diag);
 }

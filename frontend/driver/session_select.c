@@ -1,6 +1,6 @@
 // Selects the graph that --for, --fetch and --training ask for, which check, dump and explain
 // describe. Input: the loaded model. Output: a graph for session_compile.
-#include "frontend/driver/session.h"
+#include "frontend/driver/asynchronous.h"
 #include "frontend/step/decode.h"
 
 #include <string.h>
@@ -118,10 +118,11 @@ bool session_select(Session *s, Selected *out) {
   if (word == 1 && !block)
     return diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos,
                       "the model has no train block");
-  out->graph = word == 1   ? select_train(s->arena, s->model, NULL)
-               : word == 2 ? select_eval_of(s, &out->over)
-               : word == 4 ? select_generated(s)
-                           : select_fetched(s);
+  out->graph = word == 1 && stale_given(s) ? stale_replica(s)
+               : word == 1                 ? select_train(s->arena, s->model, NULL)
+               : word == 2                 ? select_eval_of(s, &out->over)
+               : word == 4                 ? select_generated(s)
+                                           : select_fetched(s);
   return out->graph != NULL;
 }
 

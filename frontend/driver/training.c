@@ -1,14 +1,16 @@
 // Opens training and evaluation for the blocks of a model: selects and compiles the programs, opens
 // their data, and fills the job of the training loop (runtime/train). See training.h.
-#include "frontend/driver/training.h"
+#include "frontend/driver/asynchronous.h"
 
 #include <string.h>
 
 void program_run_free(ProgramRun *p) {
   last_batch_free(&p->last); // first, because its program uses tensors of p->exec
   exec_free(p->sync.exec);   // as well
+  for (int64_t i = 0; i < p->stale.n; i++) exec_free(p->stale.worker[i]);
   exec_free(p->exec);
   feed_close(p->feed);
+  compilation_free(&p->stale.made);
   compilation_free(&p->made);
   compilation_free(&p->sync.made);
 }
@@ -18,6 +20,10 @@ bool program_open(Session *s, const char *purpose, const char *over, const Exec 
   if (!session_compile(s, p->graph, purpose, over, NULL, &p->made)) return false;
   p->exec = session_exec(s, &p->made, share, NULL);
   return p->exec != NULL;
+}
+
+const Compilation *training_step(const ProgramRun *p) {
+  return p->stale.graph ? &p->stale.made : &p->made;
 }
 
 static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
@@ -34,9 +40,11 @@ static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
 
 bool training_without_sync(const Session *s, const char *what) {
   const ModelSpec *spec = &s->model->graph->spec;
-  if (!spec->ntrain || !spec->train[0].sync) return true;
+  if (!spec->ntrain || !(spec->train[0].sync || spec->train[0].ahead)) return true;
   diag_error(s->diag, DIAG_UNSUPPORTED, spec->train[0].pos,
-             "%s does not average the replicas of sync", what);
+             spec->train[0].ahead ? "%s has no servers for the updates of sync = stale(...)"
+                                  : "%s does not average the replicas of sync",
+             what);
   return diag_hint(s->diag, "use train, or leave out the key sync");
 }
 
@@ -236,8 +244,10 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
   *job = (TrainJob){
       .test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
-  if (!open_step(s, share, train) || !open_sync(s, train, job) ||
-      !count_steps(s, train, &job->steps) || !stop_early(s, train, data[block].present, job) ||
+  bool opened = stale_given(s) ? stale_open_programs(s, train, job)
+                               : open_step(s, share, train) && open_sync(s, train, job);
+  if (!opened || !count_steps(s, train, &job->steps) ||
+      !stop_early(s, train, data[block].present, job) ||
       !plateaus(s, train, data[block].present, job))
     return false;
   if (data[block].present && !evaluation_open(s, block, train->exec, test)) return false;
@@ -248,9 +258,9 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   job->test = test->feed;
   job->metric = test->metric;
   job->nmetrics = test->nmetrics;
-  job->shown = shown_names(s, train->graph, &job->nshown);
+  job->shown = shown_names(s, train->stale.graph ? train->stale.graph : train->graph, &job->nshown);
   job->skip = spec->on_nonfinite == NONFINITE_SKIP;
-  log_names(s, train->graph, job);
+  log_names(s, train->graph, job); // servers output nothing
   count_units(train, job);
   return load_parameters(s, train, job);
 }

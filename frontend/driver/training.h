@@ -20,6 +20,14 @@ typedef struct ProgramRun {
     Compilation made;
     Exec *exec;
   } sync;
+  // of a training with asynchronous updates (asynchronous.h), whose servers run the program above:
+  // the step of a replica, and the groups of processors of this process that run it
+  struct {
+    const Graph *graph;
+    Compilation made;
+    int64_t n;
+    Exec **worker;
+  } stale;
   LastBatch last; // program for the last, incomplete batch of an evaluation
 } ProgramRun;
 // Frees all parts of p. The program whose tensors p shares must be freed later.
@@ -35,8 +43,10 @@ MUST_USE bool program_open(Session *s, const char *purpose, const char *over, co
 // program_run_free after success and after an error.
 MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p);
 
-// Reports an error if the model trains replicas (`sync`): only the training loop averages them.
-// `what` is what takes steps without it. Returns false after the error.
+// Returns the program of the step that computes losses and gradients.
+const Compilation *training_step(const ProgramRun *p);
+// Reports an error if the model trains replicas (`sync`): only the training loop joins them. `what`
+// is what takes steps without it. Returns false after the error.
 MUST_USE bool training_without_sync(const Session *s, const char *what);
 
 // Compiles and binds the training step and, if the model has data for it, the evaluation that

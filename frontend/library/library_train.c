@@ -2,6 +2,8 @@
 // callback. The loops are in runtime/train.
 #include "frontend/library/library_internal.h"
 
+#include "frontend/driver/asynchronous.h"
+
 void library_run_free(ProgramRun *p) {
   program_run_free(p);
   *p = (ProgramRun){0};
@@ -39,6 +41,7 @@ static bool open_training(CompiledModel *m) {
   if (m->train.exec) return true;
   if (!m->s.model->graph->spec.ntrain)
     return diag_error(m->s.diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
+  if (stale_given(&m->s) && !training_without_sync(&m->s, "the library")) return false;
   if (!library_store(&m->base)) return false;
   m->s.stop_request = &m->base.stop;
   if (!training_open(&m->s, library_shared(&m->base), &m->train, &m->test, &m->job)) {

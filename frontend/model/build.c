@@ -6,6 +6,7 @@
 // name give no further errors.
 #include <string.h>
 
+#include "frontend/model/train_internal.h"
 #include "frontend/model/warnings.h"
 
 // -- what a statement binds ---------------------------------------------------------------------
@@ -500,18 +501,23 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
 }
 
 // Builds m->part if the model trains with `accumulate` > 1 or with `sync`: the same model with the
-// batch dim of one micro-batch or replica. Returns false after errors.
+// batch dim of one micro-batch or replica. With asynchronous updates it is on the mesh of a
+// replica. Returns false after errors.
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
   // rows_dim asks for the model of an evaluation, which has no micro-batches
   if (!spec->ntrain || opt->rows_dim) return true;
-  part.replicas = spec->train[0].sync > 0;
-  part.micro = part.replicas ? spec->train[0].replicas : spec->train[0].accumulate;
+  const TrainSpec *t = &spec->train[0];
+  part.apart = t->ahead > 0;
+  part.replicas = t->sync > 0 || part.apart;
+  part.micro = part.replicas ? t->replicas : t->accumulate;
   if (part.micro <= 1) return true;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
-  m->part = build_one(m->arena, m->names, m->diag, file, &part);
-  return m->part != NULL;
+  Model *made = build_one(m->arena, m->names, m->diag, file, &part);
+  if (made && part.apart) sync_mesh(made);
+  m->part = made;
+  return made != NULL;
 }
 
 Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {

@@ -176,6 +176,7 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
 //
 //   micro-batches    NAME.micro, NAME
 //   replicas         NAME, NAME.local: a layout rule for NAME splits the replicas
+//   replicas apart   NAME: each is a model of its own
 static int64_t split_size(Build *b, const Ast *define, int64_t size, const char **full) {
   int64_t n = b->opt->micro;
   const char *parts = b->opt->replicas ? *full : name_join(b, define->text, "micro");
@@ -185,6 +186,7 @@ static int64_t split_size(Build *b, const Ast *define, int64_t size, const char 
                (long long)n, b->opt->replicas ? "replicas of sync" : "micro-batches of accumulate");
     return size;
   }
+  if (b->opt->apart) return size / n;
   dim_add(b->g->dims, parts, n, define->pos);
   if (b->opt->replicas) *full = name_join(b, define->text, "local");
   return size / n;

@@ -110,9 +110,7 @@ static bool read_precision(Build *b, const Entry *e, void *train) {
   return true;
 }
 
-// Checks that the entry at e may split the batch. The batch dim is the dim of the block `data
-// train`, which must exist; no parameter or state may have that dim. Returns false after an error.
-static bool splits_batch(Build *b, const Ast *e, const char *key) {
+bool splits_batch(Build *b, const Ast *e, const char *key) {
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!data->present) {
     diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
@@ -156,29 +154,6 @@ static bool read_on_nonfinite(Build *b, const Entry *e, void *field) {
   bool good = word_read(b, e->value, e->key, "stop", "skip", &word);
   *(OnNonfinite *)field = (OnNonfinite)word;
   return good;
-}
-
-// Reads sync = every(STEPS, replicas = N, slots = own or average).
-static bool read_sync(Build *b, const Entry *entry, void *train) {
-  static const Formal formal[] = {V(steps), V(replicas), O(slots), END};
-  const Ast *e = entry->value, *arg[MAX_FORMALS];
-  TrainSpec *t = train;
-  int slots = 1;
-  if (e->kind != AST_CALL || strcmp(e->text, "every")) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "sync says after how many steps replicas meet");
-    return diag_hint(b->d, "sync = every(16, replicas = 4)");
-  }
-  if (!call_bind(b, e, formal, arg) || !build_integer(b, arg[0], &t->sync) ||
-      !build_integer(b, arg[1], &t->replicas) ||
-      (arg[2] && !word_read(b, arg[2], "slots", "own", "average", &slots)))
-    return false;
-  t->sync_slots = slots == 2;
-  if (t->sync < 1 || t->replicas < 2) {
-    t->sync = 0;
-    return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-                      "sync takes at least 1 step and at least 2 replicas");
-  }
-  return splits_batch(b, e, entry->key);
 }
 
 // Reads stop_early, such as accuracy(patience = 5, best = max). stop_resolve later finds the metric
@@ -225,7 +200,7 @@ static const struct {
     {"frozen", read_patterns, AT(frozen)},
     {"precision", read_precision, 0},
     {"accumulate", read_accumulate, 0},
-    {"sync", read_sync, 0},
+    {"sync", sync_read, 0},
     {"stop_early", read_stop_early, 0},
     {"average", read_number, AT(average)},
     {"groups", read_groups, 0},
@@ -415,18 +390,6 @@ static void plateau_resolve(Build *b, TrainSpec *t) {
   if (!s->of) s->of = t->loss;
   const char *entry = arena_printf(b->a, "plateau(of = %s", s->of);
   watch_resolve(b, &(Watch){entry, "plateau", &s->of, &s->best, s->pos});
-}
-
-// Reports keys that do not go together with `sync`.
-static void sync_check(Build *b, const TrainSpec *t) {
-  const char *with = b->g->spec.ntrain > 1 ? "several train blocks"
-                     : t->repeat > 1       ? "repeat"
-                     : t->accumulate > 1   ? "accumulate"
-                     : t->average != 0     ? "average"
-                     : t->scaled           ? "precision = f16"
-                                           : NULL;
-  if (t->sync && with)
-    diag_error(b->d, DIAG_UNSUPPORTED, t->pos, "sync does not go together with %s", with);
 }
 
 // -- blocks -------------------------------------------------------------------------------------

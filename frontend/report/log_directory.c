@@ -56,7 +56,7 @@ bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job, Lo
   if (!session_folder(s, w->folder)) return false;
   // With ranks there are no histograms: all processes would have to read each gradient together,
   // but only the first process has a log.
-  if (!s->ranks && !make_gradients(s, train, job, w)) return false;
+  if (!s->ranks && !job->stale && !make_gradients(s, train, job, w)) return false;
   LogOptions options = {.directory = w->folder, .start = job->start};
   void *graph = graph_def(s, train->collected, &options.graph_bytes);
   options.graph = graph;

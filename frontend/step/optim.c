@@ -171,3 +171,19 @@ void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const D
   }
   g->origin = before;
 }
+
+void optimizer_push(Step *s, uint32_t n, const DeclId *params, const NodeId *gradients) {
+  Graph *g = s->g;
+  const TrainSpec *train = &g->spec.train[0];
+  Origin before = g->origin;
+  g->origin = (Origin){.pos = train->optimizer.pos, .why = "push", .backward = true};
+  Optim o = {.step = s, .g = g, .train = train};
+  if (s->ask.finite) s->finite = gradients_finite(g, n, gradients, true);
+  NodeId factor = norm_factor(g, train, train->clip_norm > 0 ? norm_of(s, n, gradients) : 0);
+  for (uint32_t i = 0; i < n; i++) {
+    o.type = g->decl.at[params[i] - 1].type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    g->origin.value = g->decl.at[params[i] - 1].name;
+    server_push(s, params[i], o.type, clipped(&o, factor, graph_cast(g, gradients[i], o.type)));
+  }
+  g->origin = before;
+}

@@ -7,8 +7,10 @@
 // Counts only the steps whose update was made. As with PyTorch's GradScaler, a skipped update
 // counts neither for the bias correction nor for schedules.
 NodeId optim_steps(const Optim *o) {
-  int64_t n = updates_a_step(o->train);
+  int64_t n = updates_a_step(o->train), pushes = o->step->pushes;
   NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);
+  if (pushes)
+    steps = graph_binary(o->g, OP_FLOOR_DIV, steps, graph_const(o->g, TYPE_I32, (double)pushes));
   if (o->skipped && n > 1)
     return graph_unary(o->g, OP_FLOOR,
                        optim_two(o, OP_DIV, optim_updates(o), optim_num(o, (double)n)));
@@ -17,8 +19,9 @@ NodeId optim_steps(const Optim *o) {
 
 NodeId optim_updates(const Optim *o) {
   int64_t n = updates_a_step(o->train);
-  if (n == 1) return optim_steps(o);
   NodeId all = graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
+  if (o->step->pushes) return all;
+  if (n == 1) return optim_steps(o);
   all = optim_two(o, OP_MUL, all, optim_num(o, (double)n));
   all = optim_two(o, OP_ADD, all, optim_num(o, (double)o->round));
   return o->skipped ? optim_two(o, OP_SUB, all, graph_cast(o->g, o->skipped, o->type)) : all;

@@ -31,7 +31,8 @@ static bool is_reserved(const char *output, const char *name) {
 
 bool select_reserved(const char *output) {
   return is_reserved(output, select_watched) || is_reserved(output, select_skipped) ||
-         is_reserved(output, select_rate) || is_reserved(output, select_norm);
+         is_reserved(output, select_rate) || is_reserved(output, select_norm) ||
+         is_reserved(output, select_pushed) || is_reserved(output, select_changed);
 }
 
 // -- micro-batches ------------------------------------------------------------------------------
@@ -242,7 +243,10 @@ static NodeId round_build(Round *r) {
   }
   g->origin = (Origin){.pos = g->spec.train[r->block].pos, .why = "loss"};
   loss = part_mean(s, loss);
-  optimizer_build(s, r->block, r->number, r->n, r->param, r->sum);
+  if (s->push)
+    optimizer_push(s, r->n, r->param, r->sum);
+  else
+    optimizer_build(s, r->block, r->number, r->n, r->param, r->sum);
   return loss;
 }
 
@@ -291,22 +295,13 @@ static bool trainable(const Model *m) {
   return diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
 }
 
-// Adds the updates of states as outputs, with the values of the last micro-batch.
-static void put_state_updates(Step *s) {
-  const Graph *from = s->m->graph;
+// Adds the updates of states as outputs, with the values of the last micro-batch. With asynchronous
+// updates a server makes them. Returns false after an error.
+static bool put_state_updates(Step *s) {
   const NodeId *map = s->part[s->nparts - 1].map;
-  graph_copy_outputs(s->g, from, map);
-}
-
-static void put_updates(Step *s) {
-  for (uint32_t i = 0; i < s->order.n; i++) {
-    DeclId d = s->order.at[i];
-    Output o = {.kind = OUT_UPDATE,
-                .name = s->g->decl.at[d - 1].name,
-                .target = d,
-                .value = s->now.at[d - 1]};
-    vec_push(s->g->arena, s->g->output) = o;
-  }
+  if (s->push) return server_push_states(s, map);
+  graph_copy_outputs(s->g, s->m->graph, map);
+  return replicas_join_states(s);
 }
 
 // Returns the value that node n, a parameter or state, has after the step. Returns other nodes
@@ -448,13 +443,15 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
 Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask) {
   uint32_t rounds = 0;
   int errors = diag_errors(m->diag);
-  if (m->part) m = m->part;
+  if (m->part) m = m->part; // of a micro-batch or replica
   Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .ask = *ask};
   const ModelSpec *spec = &s.g->spec;
   graph_reserve(s.g, STEP_NODES * graph_count(m->graph));
   s.rate = arena_array(m->arena, NodeId, spec->ntrain + 1);
   s.norm = arena_array(m->arena, NodeId, spec->ntrain + 1);
   s.ask.finite |= spec->ntrain && spec->train[0].on_nonfinite == NONFINITE_SKIP;
+  s.push = spec->ntrain && spec->train[0].ahead;
+  s.ask.log &= !s.push; // the servers have the learning rate
   if (!trainable(m) || !wants_read(&s.wants, m, f, f != NULL) || !parts_open(&s)) return NULL;
   wants_roots(&s.wants, &s.roots);
   for (uint32_t i = 0; i < m->graph->output.n; i++)
@@ -462,10 +459,9 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   NodeId *loss = arena_array(m->arena, NodeId, s.g->spec.ntrain + 1);
   part_build(&s, 0); // the forward pass of requested values comes first in the graph
   NodeId sum = blocks_build(&s, loss, &rounds);
-  put_state_updates(&s);
-  if (!replicas_join_states(&s)) return NULL;
+  if (!put_state_updates(&s)) return NULL;
   averages_build(&s);
-  put_updates(&s);
+  step_put_updates(&s);
   replicas_keep(&s);
   put_values(&s, loss);
   put_skipped(&s);

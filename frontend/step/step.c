@@ -42,6 +42,17 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
   return id;
 }
 
+void step_put_updates(Step *s) {
+  for (uint32_t i = 0; i < s->order.n; i++) {
+    DeclId d = s->order.at[i];
+    Output o = {.kind = OUT_UPDATE,
+                .name = s->g->decl.at[d - 1].name,
+                .target = d,
+                .value = s->now.at[d - 1]};
+    vec_push(s->g->arena, s->g->output) = o;
+  }
+}
+
 DeclId step_state(Step *s, const char *name, Dtype type, double start) {
   Decl d = {.kind = DECL_STATE, .name = name, .type = type, .init = {.a = start}};
   DeclId old = graph_find_decl(s->g, name);

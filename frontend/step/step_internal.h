@@ -33,6 +33,10 @@ typedef struct Step {
   // of the replicas, 0: all replicas have the same. NULL without `sync`
   DimId replica;
   DeclId *own;
+  // asynchronous updates: the step outputs gradients and makes no update; or it makes the updates,
+  // and gradients of `pushes` replicas are one step of the training. 0: updates are synchronous
+  bool push;
+  int64_t pushes;
   // now, block, kept and fresh are indexed by DeclId - 1
   VEC(NodeId) now;     // the value after the last update; 0: not updated yet
   VEC(uint32_t) block; // for a slot: 1 + index of the train block that it serves; else 0
@@ -62,6 +66,8 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
                  const DimId *dims);
 // Returns the scalar state `name`; the first call declares it with the initial value `start`.
 DeclId step_state(Step *s, const char *name, Dtype type, double start);
+// Adds the values after the last updates to the outputs of the graph.
+void step_put_updates(Step *s);
 
 // -- replicas.c
 // Declares the parameters of the replicas. Returns false after an error.
@@ -82,6 +88,13 @@ MUST_USE bool replicas_join_states(Step *s);
 // of the loss times step->scale.
 void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients);
+// Outputs the n gradients of the only train block, clipped, for servers that make the updates.
+void optimizer_push(Step *s, uint32_t n, const DeclId *params, const NodeId *gradients);
+// -- server.c
+// Outputs x, in type `type`, under the name by which a server gets it for declaration d.
+void server_push(Step *s, DeclId d, Dtype type, NodeId x);
+// Outputs how the step changes the states of the model. Returns false after an error.
+MUST_USE bool server_push_states(Step *s, const NodeId *map);
 // -- optim_scale.c
 // Replaces the n gradients by the gradients divided by the scale, and builds the next value of the
 // scale. Returns a bool node that is true if all gradients are finite.

@@ -227,6 +227,9 @@ typedef struct TrainSpec {
   // replicas. Whether they also take the mean of the optimizer's slots.
   int64_t sync, replicas;
   bool sync_slots;
+  // With asynchronous updates: a replica begins step t only if every replica has finished more than
+  // t - ahead steps. 0: updates are synchronous.
+  int64_t ahead;
   double average;         // decay of the moving average of parameters; 0: no average
   const char *stop_early; // the metric or loss that ends the run early, or NULL
   int64_t patience;       // the run ends after this many evaluations without a better value

@@ -135,6 +135,7 @@ static const RecordField train_fields[] = {
     ROW(TrainSpec, INT, sync),
     ROW(TrainSpec, INT, replicas),
     ROW(TrainSpec, BOOL, sync_slots),
+    ROW(TrainSpec, INT, ahead),
     ROW(TrainSpec, REAL, average),
     ROW(TrainSpec, TEXT, stop_early),
     ROW(TrainSpec, INT, patience),

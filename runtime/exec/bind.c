@@ -274,7 +274,7 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
     set->ptr = arena_array(e->memory, void *, k->nptr + 1u);
     set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
     set->num = l->set[s].num;
-    b->meets = b->meets || l->set[s].divided;
+    b->meets = b->meets || (l->set[s].divided && !e->apart);
     const Context *at = operands_of(e, c, &l->set[s]);
     for (int i = 0; i < k->nptr; i++) {
       set->ptr[i] = address(at, l->set[s].ptr[i]);

@@ -432,7 +432,7 @@ static void judge(Exec *e) {
     e->result = STEP_BAD_INDEX;
   else if (!is_finite(e))
     e->result = STEP_NOT_FINITE;
-  if (e->ranks && !e->judged) exec_vote(e);
+  if (e->ranks && !e->judged && !e->alone) exec_vote(e);
   e->judged = true;
 }
 
@@ -550,7 +550,7 @@ static void run_worker(void *exec, int worker) {
 // is divided among workers (e->small), one worker runs the steps of one processor. Otherwise the
 // faster choice is measured (crew.h). The choice does not affect results.
 static void choose_crew(Exec *e) {
-  bool alone = e->small && e->own == 1;
+  bool alone = e->alone || (e->small && e->own == 1);
   e->crew = alone || e->probe || crew_is_one(&e->choice) ? 1 : e->workers;
 }
 
@@ -561,7 +561,7 @@ static void run_crew(Exec *e) {
     run_worker(e, 0);
   else
     team_run(e->team, run_worker, e);
-  if (e->workers > 1 && !e->probe) crew_note(&e->choice, clock_seconds() - began);
+  if (e->workers > 1 && !e->probe && !e->alone) crew_note(&e->choice, clock_seconds() - began);
 }
 
 void exec_step_begins(Exec *e, int64_t step, bool commit) {
@@ -677,6 +677,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->probe = opt->probe;
   // the device of a rank does not reach the memory of other processors
   e->apart = opt->apart || opt->probe || (opt->device && opt->ranks);
+  e->alone = opt->alone;
   e->stop_request = opt->stop_request;
   e->device = opt->device;
   e->rows = -1;

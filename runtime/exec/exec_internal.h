@@ -146,6 +146,7 @@ struct Exec {
   uint32_t inject_instr;  // index of the launch whose kernel gets a fault; UINT32_MAX: none
   const ExecProbe *probe; // may be NULL
   bool apart;             // ExecOptions.apart, or there is a probe
+  bool alone;             // ExecOptions.alone
   bool small;             // no instruction is divided among workers (choose_crew)
   int crew;               // number of workers that run the current step
   Crew choice;            // all of them, or one

@@ -12,11 +12,13 @@ typedef struct Move {
   const char *in; // full array to write to the blocks; NULL: the blocks are read into `out`
   char *out;
   Dtype type, whole_type;
+  int64_t moved; // bytes of the block so far
 } Move;
 
 static void write_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
-  const Move *m = context;
+  Move *m = context;
   int64_t to = dtype_bytes(m->type), from = dtype_bytes(m->whole_type);
+  m->moved += n * to;
   char *dst = m->block + at * to;
   const char *src = m->in + index * from;
   if (m->type == m->whole_type && step == 1) {
@@ -31,10 +33,11 @@ static void write_run(void *context, int64_t at, int64_t index, int64_t step, in
 }
 
 static void read_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
-  const Move *m = context;
+  Move *m = context;
   int64_t bytes = dtype_bytes(m->type);
   const char *src = m->block + at * bytes;
   char *dst = m->out + index * bytes;
+  m->moved += n * bytes;
   if (step == 1) {
     memcpy(dst, src, (size_t)(n * bytes));
     return;
@@ -44,14 +47,17 @@ static void read_run(void *context, int64_t at, int64_t index, int64_t step, int
 
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full) {
   int32_t i = program_tensor(e->program, kind, name);
-  if (i < 0) return;
-  const ProgTensor *t = &e->program->tensor[i];
-  exec_writes(e, (uint32_t)i);
+  if (i >= 0) exec_write_tensor(e, (uint32_t)i, type, full);
+}
+
+void exec_write_tensor(Exec *e, uint32_t tensor, Dtype type, const void *full) {
+  const ProgTensor *t = &e->program->tensor[tensor];
+  exec_writes(e, tensor);
   for (int64_t r = e->first; r < e->first + e->own; r++) {
-    Move m = {e->context[r].tensor[i], full, NULL, t->type, type};
+    Move m = {e->context[r].tensor[tensor], full, NULL, t->type, type, 0};
     block_visit(e->program, t, r, e->rows, write_run, &m);
   }
-  exec_wrote(e, (uint32_t)i);
+  exec_wrote(e, tensor);
 }
 
 void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t n,
@@ -60,7 +66,7 @@ void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t 
   const BlockPart which = {t->declared[axis], first, n};
   exec_writes(e, tensor);
   for (int64_t r = e->first; r < e->first + e->own; r++) {
-    Move m = {e->context[r].tensor[tensor], part, NULL, t->type, t->type};
+    Move m = {e->context[r].tensor[tensor], part, NULL, t->type, t->type, 0};
     block_visit_part(e->program, t, r, e->rows, &which, write_run, &m);
   }
   exec_wrote(e, tensor);
@@ -127,6 +133,51 @@ int64_t exec_block_bytes(const Exec *e) {
   return most;
 }
 
+// -- shards of tensors --------------------------------------------------------------------------
+
+// Returns the bytes of the elements of processor r's block that are not padding.
+static int64_t shard_bytes(const Program *p, const ProgTensor *t, int64_t r) {
+  int64_t n = dtype_bytes(t->type);
+  for (int d = 0; d < t->rank; d++) n *= block_valid(p, &t->dim[d], r, -1);
+  return n;
+}
+
+static bool is_elsewhere(const Program *p, const ShardRange *of, int64_t r) {
+  return axes_rank(&p->mesh, of->over, r) != of->group;
+}
+
+int64_t exec_scatter(const Exec *e, uint32_t tensor, const ShardRange *of, const void *full) {
+  const ProgTensor *t = &e->program->tensor[tensor];
+  int64_t bytes = 0;
+  for (int64_t r = of->first; r < of->first + of->n; r++) {
+    Move m = {e->context[r].tensor[tensor], full, NULL, t->type, t->type, 0};
+    block_visit(e->program, t, r, -1, write_run, &m);
+    if (is_elsewhere(e->program, of, r)) bytes += m.moved;
+  }
+  return bytes;
+}
+
+int64_t exec_gather(const Exec *e, uint32_t tensor, const ShardRange *of, void *full) {
+  const ProgTensor *t = &e->program->tensor[tensor];
+  int64_t bytes = 0;
+  for (int64_t r = of->first; r < of->first + of->n; r++) {
+    if (block_replica(&e->program->mesh, t, r) != 0) continue;
+    Move m = {e->context[r].tensor[tensor], NULL, full, t->type, t->type, 0};
+    block_visit(e->program, t, r, -1, read_run, &m);
+    if (is_elsewhere(e->program, of, r)) bytes += m.moved;
+  }
+  return bytes;
+}
+
+int64_t shards_predict(const Program *p, uint32_t tensor, const ShardRange *of, bool gather) {
+  const ProgTensor *t = &p->tensor[tensor];
+  int64_t bytes = 0;
+  for (int64_t r = of->first; r < of->first + of->n; r++)
+    if (is_elsewhere(p, of, r) && !(gather && block_replica(&p->mesh, t, r) != 0))
+      bytes += shard_bytes(p, t, r);
+  return bytes;
+}
+
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
   int32_t i = program_tensor(e->program, kind, name);
   return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
@@ -141,7 +192,7 @@ static void read_replica(const Exec *e, uint32_t i, int64_t replica, void *full)
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, i, r, room);
     if (!block) break;
-    Move m = {(char *)(uintptr_t)block, NULL, full, t->type, t->type};
+    Move m = {(char *)(uintptr_t)block, NULL, full, t->type, t->type, 0};
     if (full) block_visit(e->program, t, r, e->rows, read_run, &m);
   }
   free(room);

@@ -7,6 +7,7 @@
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/trace.h"
 #include "runtime/train/log.h"
+#include "runtime/train/stale.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ typedef struct TrainRun {
   int64_t log_every; // number of steps between two lines
   double began;      // clock (seconds) at the start of training, plus the seconds of evaluations
   double logged;     // seconds of training when the last step was logged
+  int64_t logged_at; // number of steps done then
   bool better;       // the last evaluation was the best so far
   bool stopped;      // training is to stop early (TrainJob.stop)
   int64_t saved;     // step of the last checkpoint; -1: there is none
@@ -28,6 +30,7 @@ typedef struct TrainRun {
   const void **data; // by input: address of its elements in the current batch
   int under_way;     // steps that are started and not finished (exec_start)
   bool no_data;      // the feed has failed; it says why when all steps under way are finished
+  Stale *stale;      // runs the steps, if updates are asynchronous (TrainJob.stale); else NULL
 } TrainRun;
 
 // -- reporting events to the caller -------------------------------------------------------------
@@ -50,6 +53,10 @@ const char *metric_number(double x, char out[METRIC_NUMBER]) {
   if (isnan(x)) return "nan"; // printf would write "-nan" for some
   snprintf(out, METRIC_NUMBER, a != 0 && (a < 1e-3 || a >= 1e6) ? "%.3e" : "%.4f", x);
   return out;
+}
+
+double train_shown(const TrainJob *job, uint32_t i) {
+  return job->stale ? job->stale->shown[i] : exec_scalar(job->train, job->shown[i]);
 }
 
 int64_t train_skipped_updates(const TrainJob *job) {
@@ -210,17 +217,18 @@ static void log_shown(TrainRun *r) {
   const TrainJob *j = r->job;
   Logged l = {0};
   double now = clock_seconds() - r->began;
+  double rows = (double)(j->batch * (r->stale ? r->at.step - r->logged_at : 1));
   if (!j->log) return;
-  for (uint32_t i = 0; i < j->nshown; i++)
-    add_logged(&l, j->shown[i], exec_scalar(j->train, j->shown[i]));
+  for (uint32_t i = 0; i < j->nshown; i++) add_logged(&l, j->shown[i], train_shown(j, i));
   for (uint32_t i = 0; i < j->nlogged; i++)
     add_figure(&l, j, j->logged_as[i], exec_scalar(j->train, j->logged[i]));
   add_figure(&l, j, j->tokens ? "tokens_per_second" : "rows_per_second",
-             now > r->logged ? (double)j->batch / (now - r->logged) : 0);
+             now > r->logged ? rows / (now - r->logged) : 0);
   add_figure(&l, j, "memory", (double)exec_bytes(j->train));
   if (j->skip || j->skipped)
     add_figure(&l, j, "skipped", (double)(r->at.skipped + train_skipped_updates(j)));
   r->logged = now;
+  r->logged_at = r->at.step;
   log_step(j->log, r->at.step, now, l.n, l.name, l.value);
 }
 
@@ -331,8 +339,26 @@ static int finish_step(TrainRun *r, Diag *d) {
   return 0;
 }
 
+// Runs the steps up to the next one after which there is something to do between steps. Returns an
+// exit code.
+static int stale_steps(TrainRun *r, Diag *d) {
+  const TrainJob *j = r->job;
+  const int64_t every[] = {r->log_every, j->eval && j->test ? j->evaluate : 0, j->checkpoint};
+  int64_t to = j->steps;
+  for (size_t i = 0; i < countof(every); i++) {
+    int64_t next = every[i] > 0 ? (r->at.step / every[i] + 1) * every[i] : to;
+    if (next < to) to = next;
+  }
+  int code = stale_run(r->stale, r->at.step, to, &r->at.step, d);
+  if (code != 0) return code;
+  log_shown(r);
+  report_log_failure(r);
+  return 0;
+}
+
 // Starts as many steps as may be under way, and finishes the first one. Returns an exit code.
 static int train_step(TrainRun *r, const void **data, Diag *d) {
+  if (r->stale) return stale_steps(r, d);
   while (may_start(r)) start_step(r, data);
   if (r->under_way > 0) return finish_step(r, d);
   feed_fault(r->job->feed, d);
@@ -416,6 +442,7 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
 static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->at = *n;
+  r->logged_at = n->step;
   r->saved = r->shown = n->step;
   r->stopped = r->job->stop && r->at.worse >= r->job->patience;
 }
@@ -433,11 +460,15 @@ int train_run(const TrainJob *job, Diag *d) {
   const void **data = mem_zeroed(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   report(&r, (TrainReport){.event = TRAIN_BEGINS});
   r.began = clock_seconds();
-  int code = run_steps(&r, data, d);
+  int code = 0;
+  if (job->stale && !(r.stale = stale_open(job, d))) code = diag_exit(d);
+  if (code == 0) code = run_steps(&r, data, d);
   if (code == 0 || code == EXIT_INTERRUPTED) {
     int shown = join_replicas(&r, SYNC_SHOW, d); // for --save-params
     code = shown ? shown : code;
   }
+  if (code == 0 && r.stale && !stale_check(r.stale, d)) code = diag_exit(d);
+  stale_close(r.stale);
   if (job->done) *job->done = step_number(&r) - job->before;
   report(&r, (TrainReport){.event = TRAIN_ENDS, .code = code});
   free(data);

@@ -169,7 +169,7 @@ static const Rule grammar[] = {
      "\"w,f.*\"|precision = <type>|accumulate = <int>|stop_early = q(patience = 2, best = "
      "min)|average = 0.9|groups = (\"w\": <optimizer>, \"f.*\": <optimizer>)|parameters = "
      "\"*\"|repeat = <int>|on_nonfinite = skip|on_nonfinite = stop|sync = every(<int>, "
-     "replicas = <int>)"},
+     "replicas = <int>)|sync = stale(<int>, replicas = <int>)"},
     {"schedule",
      "constant(warmup = <int>)|cosine(total = 10)|linear(total = 10, final = 0.1, "
      "warmup = <int>)|inverse_sqrt(scale = 4, warmup = 2)|exponential(rate = 0.9, "

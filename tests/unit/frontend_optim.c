@@ -66,9 +66,8 @@ static void fill(const Decl *d, int64_t n, double *x) {
                                       : d->init.a;
 }
 
-static Steps steps_of(const char *text) {
-  Model *m = build(text);
-  Steps s = {.g = select_train(arena, m, NULL)};
+static Steps steps_from(Graph *g) {
+  Steps s = {.g = g};
   assert_non_null(s.g);
   s.value = arena_array(arena, double *, s.g->decl.n + 1);
   s.n = arena_array(arena, int64_t, s.g->decl.n + 1);
@@ -82,13 +81,21 @@ static Steps steps_of(const char *text) {
   return s;
 }
 
-static void step(Steps *s, int64_t t) {
-  EvalFeed *feed = arena_array(arena, EvalFeed, s->g->decl.n + 1);
+static Steps steps_of(const char *text) {
+  return steps_from(select_train(arena, build(text), NULL));
+}
+
+static const Eval *evaluated(Arena *a, const Steps *s, int64_t t) {
+  EvalFeed *feed = arena_array(a, EvalFeed, s->g->decl.n + 1);
   uint32_t n = 0;
-  Arena *a = arena_new();
   for (uint32_t i = 0; i < s->g->decl.n; i++)
     if (s->g->decl.at[i].node) feed[n++] = (EvalFeed){i + 1, s->value[i], s->n[i]};
-  const Eval *e = eval_run(a, s->g, n, feed, t);
+  return eval_run(a, s->g, n, feed, t);
+}
+
+static void step(Steps *s, int64_t t) {
+  Arena *a = arena_new();
+  const Eval *e = evaluated(a, s, t);
   for (uint32_t i = 0; i < s->g->output.n; i++) {
     const Output *o = &s->g->output.at[i];
     if (o->kind != OUT_UPDATE) continue;
@@ -657,6 +664,68 @@ static void test_replicas(void **state) {
   }
 }
 
+// -- asynchronous updates -----------------------------------------------------------------------
+
+// Computes a step of a replica, and makes the update of the server from what it pushes.
+static void push(const Steps *replica, Steps *server, int64_t t) {
+  Arena *a = arena_new();
+  const Eval *e = evaluated(a, replica, t);
+  for (uint32_t i = 0; i < replica->g->output.n; i++) {
+    const Output *o = &replica->g->output.at[i];
+    bool agree;
+    if (!select_reserved(o->name)) continue;
+    const Tensor *x = eval_full(a, e, o->value, o->rank, o->dims, &agree);
+    memcpy(value_of(server, o->name), x->value, sizeof(double) * (size_t)x->elements);
+  }
+  step(server, t);
+  arena_free(a);
+}
+
+// A server makes the same updates from the gradients of two replicas in turn as a model that trains
+// on the rows of one replica after the other. Schedules count steps of replicas, the bias
+// correction of adam counts updates. A state moves by half of the change of a replica.
+static void test_server(void **state) {
+  (void)state;
+  static const char text[] =
+      "dim b = %d, n = 4, m = 2\ninput goal[b, n, m]: f64\nparam w[n, m]: f64\n"
+      "state seen[n]: f64 = 0\ndata train over b { goal = synthetic(normal) }\n"
+      "update seen = 0.5 * seen + mean[b, m](goal)\n"
+      "train mean[b](sum[n, m](square(square(w) - goal))) { optimizer = %s%s }\n";
+  static const struct {
+    const char *optimizer, *slot;
+    bool counts_steps;
+  } cases[] = {{"sgd(lr = 0.02, momentum = 0.9), clip_norm = 0.5, clip_value = 0.2, "
+                "schedule = step(every = 2, factor = 0.5)",
+                "optimizer.w.v", true},
+               {"adam(lr = 0.05)", "optimizer.w.m", false}};
+  for (size_t k = 0; k < countof(cases); k++) {
+    const char *optimizer = cases[k].optimizer;
+    Model *m = build(arena_printf(arena, text, 6, optimizer, ", sync = stale(3, replicas = 2)"));
+    Steps replica = steps_from(select_train(arena, m, NULL)),
+          server = steps_from(select_server(arena, m)),
+          own = steps_of(arena_printf(arena, text, 3, optimizer, ""));
+    double seen[4] = {0};
+    for (int64_t t = 0; t < 5; t++)
+      for (int r = 0; r < REPLICAS; r++) {
+        for (int i = 0; i < 24; i++)
+          value_of(&own, "goal")[i] = value_of(&replica, "goal")[i] = 1 + sin(0.3 * (24 * r + i));
+        memcpy(value_of(&replica, "w"), value_of(&server, "w"), 8 * sizeof(double));
+        memcpy(value_of(&replica, "seen"), seen, sizeof seen);
+        memset(value_of(&own, "seen"), 0, sizeof seen);
+        push(&replica, &server, REPLICAS * t + r);
+        step(&own, cases[k].counts_steps ? t : REPLICAS * t + r);
+        for (int i = 0; i < 4; i++) {
+          seen[i] += (value_of(&own, "seen")[i] - 0.5 * seen[i]) / REPLICAS;
+          assert_true(near(value_of(&server, "seen")[i], seen[i], 1e-12));
+        }
+      }
+    const char *names[] = {"w", cases[k].slot};
+    for (int j = 0; j < 2; j++)
+      for (int i = 0; i < 8; i++)
+        assert_true(near(value_of(&server, names[j])[i], value_of(&own, names[j])[i], 1e-12));
+  }
+}
+
 // -- averages and scales ------------------------------------------------------------------------
 
 static void test_average(void **state) {
@@ -722,6 +791,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_repeat_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_slots, setup, teardown),
       cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_server, setup, teardown),
       cmocka_unit_test_setup_teardown(test_average, setup, teardown),
       cmocka_unit_test_setup_teardown(test_loss_scale, setup, teardown),
       cmocka_unit_test_setup_teardown(test_skipped_update, setup, teardown),
