@@ -65,6 +65,9 @@ void digest_file(const Datafile *f);
 // Opens a regular file for reading. Returns false after an error in d.
 MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
 void datafile_close(Datafile *f);
+// Opens a file again whose path and size are known, and which ranks do not compare. Returns false
+// with a reason in `why` if it cannot be opened or has another size.
+MUST_USE bool datafile_again(Datafile *f, char *why);
 // Reports that the file at `path` is malformed: `why` is the rest of a sentence that begins with
 // the path. Returns false.
 bool file_malformed(const char *path, const char *why, Diag *d, Pos at);
@@ -74,6 +77,9 @@ void file_unwritten(const char *path, int error, Diag *d);
 // Reads n bytes at `offset` to `out`. If they cannot all be read, returns false with a reason in
 // `why`. Any thread may call it.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
+// Returns all bytes of a file that has at most `most`, with a NUL behind them; the caller frees them.
+// Returns NULL with a reason in `why`.
+char *datafile_whole(const Datafile *f, int64_t most, char *why);
 // Inflates a gzip file, but at most `limit` bytes of its content. *out gets the content, malloc'd,
 // *n its length. Returns false with a reason in `why` if that fails.
 MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why);

@@ -22,19 +22,45 @@ bool file_malformed(const char *path, const char *why, Diag *d, Pos at) {
   return false;
 }
 
-bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
+// Opens the regular file at out->path, and sets its size. Returns false with the errno, or 0 if it
+// is no regular file.
+static bool open_regular(Datafile *out, int *error) {
   struct stat s;
-  *out = (Datafile){open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0, path};
-  if (out->fd < 0) {
-    say_missing(d, at, path, strerror(errno));
-    return false;
+  out->fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  *error = errno;
+  if (out->fd < 0) return false;
+  *error = 0;
+  if (fstat(out->fd, &s) == 0 && S_ISREG(s.st_mode)) {
+    out->size = s.st_size;
+    return true;
   }
-  if (fstat(out->fd, &s) != 0 || !S_ISREG(s.st_mode)) {
+  datafile_close(out);
+  return false;
+}
+
+bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
+  int error;
+  *out = (Datafile){-1, 0, path};
+  if (open_regular(out, &error)) {
+    digest_file(out);
+    return true;
+  }
+  if (error)
+    say_missing(d, at, path, strerror(error));
+  else
     diag_error(d, DIAG_FILE_MISSING, at, "%s is not a regular file", path);
-    datafile_close(out);
-    return false;
-  }
-  out->size = s.st_size;
-  digest_file(out);
-  return true;
+  return false;
+}
+
+bool datafile_again(Datafile *f, char *why) {
+  int error;
+  int64_t size = f->size;
+  if (!open_regular(f, &error))
+    return why_not(why, "%s", error ? strerror(error) : "is not a regular file");
+  if (f->size == size) return true;
+  why_not(why, "has %lld byte%s now, and had %lld", (long long)f->size, plural(f->size),
+          (long long)size);
+  f->size = size;
+  datafile_close(f);
+  return false;
 }

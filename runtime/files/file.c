@@ -45,6 +45,19 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
   return true;
 }
 
+char *datafile_whole(const Datafile *f, int64_t most, char *why) {
+  if (f->size > most) {
+    why_not(why, "has %lld bytes, more than the %lld that are read", (long long)f->size,
+            (long long)most);
+    return NULL;
+  }
+  char *text = mem_alloc((size_t)f->size + 1);
+  text[f->size] = '\0';
+  if (datafile_read(f, 0, f->size, text, why)) return text;
+  free(text);
+  return NULL;
+}
+
 // Inflates at most `limit` bytes into *out, malloc'd; *n gets their number. The buffer grows as
 // bytes arrive, so that a high limit needs no memory for a short file. Returns false with a reason
 // in `why` if the bytes cannot be inflated.

@@ -30,33 +30,29 @@ bool package_is(const char *path) {
 
 // -- the description ----------------------------------------------------------------------------
 
-// Returns the text of package.json, with a NUL behind it, or NULL after an error.
-static char *describe_text(Arena *a, const PackageSource *s, size_t *n, Diag *d) {
+// Returns the description in a packed package, in the arena with a NUL behind it, or NULL if it is
+// cut off.
+static const char *packed_text(Arena *a, const PackageSource *s, size_t *n) {
   uint64_t bytes;
-  char why[WHY];
-  if (s->memory) {
-    if (s->bytes < (int64_t)sizeof bytes) return NULL;
-    memcpy(&bytes, s->memory, sizeof bytes);
-    *n = (size_t)bytes;
-    if (bytes > (uint64_t)s->bytes - sizeof bytes) return NULL;
-    return arena_text(a, s->memory + sizeof bytes, *n);
-  }
-  Datafile f;
-  const char *path = arena_printf(a, "%s/" PACKAGE_FILE, s->path);
-  if (!datafile_open(&f, path, d, (Pos){0})) return NULL;
-  *n = (size_t)f.size;
-  char *text = f.size <= DESCRIPTION_MOST ? arena_alloc(a, *n + 1) : NULL;
-  if (text && !datafile_read(&f, 0, f.size, text, why)) text = NULL;
-  datafile_close(&f);
-  return text;
+  if (s->bytes < (int64_t)sizeof bytes) return NULL;
+  memcpy(&bytes, s->memory, sizeof bytes);
+  *n = (size_t)bytes;
+  if (bytes > (uint64_t)s->bytes - sizeof bytes) return NULL;
+  return arena_text(a, s->memory + sizeof bytes, *n);
 }
 
-static bool sum_holds(const char *text, size_t n) {
-  char end[MANIFEST_END];
-  size_t tail = sizeof end - 1;
-  if (n < tail) return false;
-  manifest_end(text, n - tail, end);
-  return memcmp(text + n - tail, end, tail) == 0;
+// Returns the text of package.json in a folder, as packed_text does, or NULL after an error.
+static const char *folder_text(Arena *a, const PackageSource *s, size_t *n, Diag *d) {
+  Datafile f;
+  char why[WHY];
+  if (!datafile_open(&f, arena_printf(a, "%s/" PACKAGE_FILE, s->path), d, (Pos){0})) return NULL;
+  char *text = datafile_whole(&f, DESCRIPTION_MOST, why);
+  *n = (size_t)f.size;
+  datafile_close(&f);
+  if (!text) (void)package_damaged(s, PACKAGE_FILE, why, d);
+  const char *kept = text ? arena_text(a, text, *n) : NULL;
+  free(text);
+  return kept;
 }
 
 static bool list_files(Arena *a, PackageSource *s, json_t *files, Diag *d) {
@@ -91,9 +87,9 @@ static bool place_files(PackageSource *s, size_t description, Diag *d) {
 json_t *source_describe(Arena *a, PackageSource *s, const char **text, size_t *n, Diag *d) {
   json_error_t e;
   int before = diag_errors(d);
-  *text = describe_text(a, s, n, d);
+  *text = s->memory ? packed_text(a, s, n) : folder_text(a, s, n, d);
   if (diag_errors(d) > before) return NULL;
-  if (!*text || !sum_holds(*text, *n)) {
+  if (!*text || !manifest_holds(*text, *n)) {
     (void)package_damaged(s, PACKAGE_FILE, "is cut off or was changed: its checksum is wrong", d);
     return NULL;
   }

@@ -225,28 +225,12 @@ static void encode(const Vocabulary *v, const char *text, size_t n, IdList *out)
   free(e.memo);
 }
 
-// Reads a file whole; the caller frees the result. Returns NULL after an error in d.
-static char *whole_file(const char *path, size_t *n, Diag *d, Pos at) {
-  Datafile f;
-  char why[WHY], *text = NULL;
-  if (!datafile_open(&f, path, d, at)) return NULL;
-  text = mem_alloc((size_t)f.size + 1);
-  *n = (size_t)f.size;
-  if (!datafile_read(&f, 0, f.size, text, why)) {
-    (void)file_malformed(path, why, d, at);
-    free(text);
-    text = NULL;
-  }
-  datafile_close(&f);
-  return text;
-}
-
 bool byte_bpe_open(Vocabulary *v, const char *pieces, const char *merges, Diag *d, Pos at) {
   size_t n;
-  char *text = split_words_open(d, at) ? whole_file(pieces, &n, d, at) : NULL;
+  char *text = split_words_open(d, at) ? vocabulary_file(pieces, &n, d, at) : NULL;
   bool ok = text && read_pieces(v, pieces, text, n, d, at);
   free(text);
-  text = ok ? whole_file(merges, &n, d, at) : NULL;
+  text = ok ? vocabulary_file(merges, &n, d, at) : NULL;
   ok = text && read_merges(v, merges, text, n, d, at);
   free(text);
   v->encode = encode;

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 30 }; // of a file
-
 // -- protocol buffers ----------------------------------------------------------------------------
 
 // A part of a message that is still to be read. `bad`: it was malformed.
@@ -274,15 +272,13 @@ static bool read_model(Vocabulary *v, Wire w, char *why) {
 }
 
 bool sentencepiece_open(Vocabulary *v, const char *path, Diag *d, Pos at) {
-  Datafile f;
   char why[WHY];
-  if (!datafile_open(&f, path, d, at)) return false;
-  bool ok = f.size <= MOST_BYTES || why_not(why, "has %lld bytes", (long long)f.size);
-  unsigned char *bytes = mem_alloc(ok ? (size_t)f.size + 1 : 1);
-  ok = ok && datafile_read(&f, 0, f.size, bytes, why) &&
-       read_model(v, (Wire){bytes, bytes + f.size, false}, why);
-  free(bytes);
-  datafile_close(&f);
+  size_t n;
+  char *text = vocabulary_file(path, &n, d, at);
+  if (!text) return false;
+  const unsigned char *bytes = (const unsigned char *)text;
+  bool ok = read_model(v, (Wire){bytes, bytes + n, false}, why);
+  free(text);
   return ok || file_malformed(path, why, d, at);
 }
 

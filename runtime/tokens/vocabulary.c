@@ -15,6 +15,7 @@ static const struct {
   const char *pieces, *merges;
 } bpe_names[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 static const char model_name[] = "tokenizer.model";
+enum { MOST_BYTES = 1 << 30 }; // of a file
 
 static bool ends_in(const char *path, const char *end) {
   size_t n = strlen(path), k = strlen(end);
@@ -27,6 +28,17 @@ static const char *file_of(Arena *a, const char *path) {
   for (size_t i = 0; i < countof(bpe_names) && access(file, F_OK) != 0; i++)
     file = arena_printf(a, "%s/%s", path, bpe_names[i].pieces);
   return access(file, F_OK) == 0 ? file : path;
+}
+
+char *vocabulary_file(const char *path, size_t *n, Diag *d, Pos at) {
+  Datafile f;
+  char why[WHY];
+  if (!datafile_open(&f, path, d, at)) return NULL;
+  char *text = datafile_whole(&f, MOST_BYTES, why);
+  *n = (size_t)f.size;
+  datafile_close(&f);
+  if (!text) (void)file_malformed(path, why, d, at);
+  return text;
 }
 
 static bool read_vocabulary(Vocabulary *v, const char *path, Diag *d, Pos at) {

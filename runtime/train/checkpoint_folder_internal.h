@@ -27,6 +27,8 @@ enum { MANIFEST_END = 25 };
 // Writes the last lines of a manifest to `out`. They have the checksum of text[0..n), all lines
 // before them.
 void manifest_end(const char *text, size_t n, char out[MANIFEST_END]);
+// Returns whether text[0..n) ends in these lines, with the checksum of what is before them.
+bool manifest_holds(const char *text, size_t n);
 
 // -- checkpoint_folder.c: the folder of checkpoints ---------------------------------------------
 // An entry of a folder of checkpoints that is named step-N.

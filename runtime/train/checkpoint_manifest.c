@@ -66,3 +66,11 @@ const char *position_read(json_t *manifest, TrainPosition *out) {
 void manifest_end(const char *text, size_t n, char out[MANIFEST_END]) {
   snprintf(out, MANIFEST_END, " \"crc32c\": \"%08x\"\n}\n", crc32c(0, text, n));
 }
+
+bool manifest_holds(const char *text, size_t n) {
+  char end[MANIFEST_END];
+  size_t tail = sizeof end - 1;
+  if (n < tail) return false;
+  manifest_end(text, n - tail, end);
+  return memcmp(text + n - tail, end, tail) == 0;
+}

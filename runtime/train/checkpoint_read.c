@@ -94,27 +94,13 @@ static bool malformed(const ManifestReader *r, const char *what) {
 // r->d.
 static char *read_text(const ManifestReader *r, size_t *n) {
   Datafile f;
-  char why[WHY], *text = NULL;
+  char why[WHY];
   if (!datafile_open(&f, r->file, r->d, r->at)) return NULL;
-  if (f.size <= MANIFEST_MOST) text = mem_alloc((size_t)f.size + 1);
+  char *text = datafile_whole(&f, MANIFEST_MOST, why);
   *n = (size_t)f.size;
-  if (!text || !datafile_read(&f, 0, f.size, text, why)) {
-    free(text);
-    text = NULL;
-    (void)malformed(r, "cannot be read");
-  } else {
-    text[*n] = '\0';
-  }
   datafile_close(&f);
+  if (!text) (void)malformed(r, why);
   return text;
-}
-
-static bool sum_holds(const char *text, size_t n) {
-  char end[MANIFEST_END];
-  size_t tail = sizeof end - 1;
-  if (n < tail) return false;
-  manifest_end(text, n - tail, end);
-  return memcmp(text + n - tail, end, tail) == 0;
 }
 
 static json_t *read_manifest(const ManifestReader *r) {
@@ -123,7 +109,7 @@ static json_t *read_manifest(const ManifestReader *r) {
   char *text = read_text(r, &n);
   if (!text) return NULL;
   json_t *root = NULL;
-  if (!sum_holds(text, n))
+  if (!manifest_holds(text, n))
     (void)malformed(r, "is damaged: its checksum does not fit");
   else if (!(root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e)))
     (void)malformed(r, arena_printf(r->a, "is no JSON: line %d: %.120s", e.line, e.text));
