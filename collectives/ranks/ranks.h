@@ -34,6 +34,7 @@ typedef enum NoteKind {
   NOTE_UPDATES,
   NOTE_READ,
   NOTE_VERIFY,
+  NOTE_SHARE,
   NOTE_END,
   NOTE_CALL, // NOTE_CALL + k: the rank is about to call a collective of CollKind k
 } NoteKind;
@@ -106,6 +107,11 @@ int64_t ranks_local_processors(const Ranks *r);         // number of processors 
 // the last heartbeat of a missing rank, otherwise from the start of the wait. Returns false once
 // the run has failed.
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
+// Gives all ranks the bytes of each rank: `mine` has `bytes` bytes of this one. The result, which
+// the caller frees, has those of all ranks, one after another; start[i] gets where those of rank i
+// are in it, and start[ranks_count] where they end. All ranks call it together, for some KiB. The
+// deadline counts from the last heartbeat of a missing rank. Returns NULL once the run has failed.
+char *ranks_gather(Ranks *r, const void *mine, int64_t bytes, int64_t *start);
 // Waits until all ranks of this machine have called this function; no notes are compared. With
 // `patient` the deadline counts from the last heartbeat of a missing rank, otherwise from the start
 // of the wait. Returns false once the run has failed.

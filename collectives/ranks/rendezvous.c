@@ -103,6 +103,7 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
       [NOTE_UPDATES] = "in steps with asynchronous updates",
       [NOTE_READ] = "where results are put together",
       [NOTE_VERIFY] = "where --verify compares",
+      [NOTE_SHARE] = "where facts about data are shared",
       [NOTE_END] = "at the end of the run",
   };
   if (what < NOTE_CALL)
