@@ -360,7 +360,7 @@ MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *
 // is no such date.
 bool date_parse(const char *text, size_t n, const char *format, double *out);
 
-// -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) -----------------------
+// -- rng.c, permute.c: initial values by Philox (ir/base/philox.h), and permutations -------------
 // Returns the key of the random numbers of a tensor: a hash of the seed and its full name.
 uint64_t rng_key(uint64_t seed, const char *name);
 // Draws n elements of a tensor with initial values `init`: out[i] is element index[i] of the full
@@ -370,9 +370,9 @@ void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, d
 // in large pieces: returns how many it has drawn, which may be 0.
 int64_t rng_draw_floats(const Init *init, uint64_t key, int64_t n, int64_t first, int64_t step,
                         float *out);
-// Returns element i of a permutation of 0..n-1 that depends on `key`. Needs no memory: it is a
-// Feistel network with cycle walking.
-int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
+// Writes elements first..first + count - 1 of a permutation of 0..n-1 that depends on `key` to
+// `out`. Needs no memory: it is a Feistel network with cycle walking.
+void rng_permute(uint64_t key, int64_t n, int64_t first, int64_t count, int64_t *out);
 
 // -- feed.c: batches read ahead in the background -----------------------------------------------
 typedef struct Feed Feed;
@@ -397,6 +397,7 @@ typedef struct FeedInput {
   // With several ranks: the number of this one and of all. Each then checks its share of a CSV file
   // when it opens it, and reads no other rows than those that are asked for. 0 of 0: all rows.
   int part, parts;
+  Ranks *ranks; // tells them which rows a share leaves out (missing = drop); NULL: each reads all
   // images: whether random changes are drawn, as in training; how many threads decode, 0: one for
   // each core
   bool augment;

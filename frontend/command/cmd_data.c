@@ -259,6 +259,12 @@ static void print_source(const Session *s, const SourceFigures *f) {
     printf("    the figures are those of the first %lld rows\n", (long long)f->read);
 }
 
+// Returns the share of the time of training steps that they are expected to wait for data: what is
+// left of a step's share of the reading after the step itself. 0 if reading keeps up.
+static double waiting_share(const BlockFigures *b) {
+  return b->needed > b->rate ? 1 - b->rate / b->needed : 0;
+}
+
 static void print_block(const Session *s, const BlockFigures *b) {
   printf("data %s over %s: %lld row%s, %lld batch%s of %lld\n", block_text(b->kind),
          data_over(s, b->kind), (long long)b->rows, plural(b->rows), (long long)b->batches,
@@ -266,9 +272,9 @@ static void print_block(const Session *s, const BlockFigures *b) {
   for (uint32_t i = 0; i < b->n; i++) print_source(s, &b->source[i]);
   printf("  batches are delivered at %srows/s", rate_text(s->arena, b->rate));
   if (b->needed > 0)
-    printf("; the step needs %srows/s (%s a step, predicted): %s", rate_text(s->arena, b->needed),
-           seconds_text(s->arena, b->step),
-           b->rate >= b->needed ? "reading keeps up" : "the step waits for data");
+    printf("; the step needs %srows/s (%s a step, predicted): it waits %.1f %% of the time",
+           rate_text(s->arena, b->needed), seconds_text(s->arena, b->step),
+           100 * waiting_share(b));
   printf("\n");
 }
 
@@ -335,6 +341,7 @@ static json_t *block_json(const Session *s, const BlockFigures *b) {
   if (b->needed > 0) {
     json_object_set_new(out, "step_seconds", json_real(b->step));
     json_object_set_new(out, "needed_rows_per_second", json_real(b->needed));
+    json_object_set_new(out, "waiting_share", json_real(waiting_share(b)));
   }
   return out;
 }

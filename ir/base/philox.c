@@ -24,14 +24,6 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
   }
 }
 
-uint64_t philox_mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 uint64_t philox_seed(uint64_t seed) { return philox_mix(seed + 0x9e3779b97f4a7c15u); }
 
 uint64_t philox_key(const char *path, uint32_t ordinal) {

@@ -42,7 +42,13 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 
 // Returns x mixed by the finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
 // number generators", 2014).
-uint64_t philox_mix(uint64_t x);
+static inline uint64_t philox_mix(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9u;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
 // Returns a number derived from the seed of a run. philox_words combines it with the keys of draws.
 uint64_t philox_seed(uint64_t seed);
 // Returns the key of a draw, a node that makes random numbers (Attr.key). `path` is the scope of

@@ -5,8 +5,8 @@
 //   table   row 0 | row 1 | ...         numbers in the type of the input; `have` has a bit for each
 //   block   offset of row 0, 16, 32 ... so that at most 16 rows are read to find one
 #include "runtime/data/csv_source_internal.h"
+#include "runtime/data/file_list.h"
 
-#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,11 +116,12 @@ static void note_row(CsvRows *c, CsvFile *f, int64_t offset, int64_t next) {
   c->rows++;
 }
 
-// The bytes of the file whose rows this rank decodes now. All bytes if rows may be left out, which
-// every rank must know, or if the file cannot be read from the middle.
+// The bytes of the file whose rows this rank decodes now. All bytes if the file cannot be read from
+// the middle, or if rows may be left out and the ranks cannot tell each other which.
 static void share_of(const CsvRows *c, const CsvFile *f, int64_t *from, int64_t *to) {
   const FeedInput *in = c->decoder.input;
-  bool all = in->parts < 2 || in->source->missing == MISSING_DROP || f->text.gzip;
+  bool drops = in->source->missing == MISSING_DROP;
+  bool all = in->parts < 2 || (drops && !in->ranks) || f->text.gzip;
   *from = all ? 0 : f->text.file.size / in->parts * in->part;
   *to =
       all || in->part + 1 == in->parts ? INT64_MAX : f->text.file.size / in->parts * (in->part + 1);
@@ -179,19 +180,12 @@ static void add_file(CsvRows *c, const char *path) {
 
 // Lists the files: the one of that name or those that match its stars.
 static bool list_files(CsvRows *c, const char *path, Diag *d) {
-  glob_t g = {0};
-  int found = strpbrk(path, "*?[") ? glob(path, 0, NULL, &g) : GLOB_NOMATCH;
-  if (found == GLOB_NOSPACE) mem_exhausted(0);
-  c->file = mem_zeroed(g.gl_pathc + 1, sizeof *c->file);
-  for (size_t i = 0; found == 0 && i < g.gl_pathc; i++) add_file(c, g.gl_pathv[i]);
-  if (found == 0) globfree(&g);
-  if (c->nfiles) return true;
-  if (strpbrk(path, "*?")) {
-    diag_error(d, DIAG_FILE_MISSING, c->decoder.input->pos, "no file matches %s", path);
-    return false;
-  }
-  add_file(c, path);
-  return true;
+  FileList files;
+  bool good = file_list_find(&files, path, d, c->decoder.input->pos);
+  c->file = mem_zeroed(files.n + 1u, sizeof *c->file);
+  for (uint32_t i = 0; i < files.n; i++) add_file(c, files.path[i]);
+  file_list_free(&files);
+  return good;
 }
 
 static CsvRows *new_rows(const FeedInput *input) {
@@ -205,6 +199,33 @@ static CsvRows *new_rows(const FeedInput *input) {
   return c;
 }
 
+// Learns from the other ranks which rows their shares leave out. They are told as differences: 7
+// bits in a byte, the lowest first; all bytes of a difference but the last have the highest bit.
+static bool share_dropped(CsvRows *c) {
+  Ranks *ranks = c->decoder.input->ranks;
+  int64_t *start = mem_alloc(((size_t)ranks_count(ranks) + 1) * sizeof *start), n = 0, last = 0;
+  unsigned char *mine = mem_alloc((size_t)c->ndropped * 10 + 1);
+  for (int64_t i = 0; i < c->ndropped; last = c->dropped[i++]) {
+    uint64_t step = (uint64_t)(c->dropped[i] - last);
+    for (; step > 127; step >>= 7) mine[n++] = (unsigned char)(step | 128);
+    mine[n++] = (unsigned char)step;
+  }
+  const unsigned char *all = (unsigned char *)ranks_gather(ranks, mine, n, start);
+  free(mine);
+  c->ndropped = 0;
+  for (int r = 0; all && r < ranks_count(ranks); r++) {
+    int64_t row = 0;
+    for (int64_t i = start[r]; i < start[r + 1]; drop_row(c, row)) {
+      uint64_t step = all[i] & 127;
+      for (int shift = 7; all[i++] & 128; shift += 7) step |= (uint64_t)(all[i] & 127) << shift;
+      row += (int64_t)step;
+    }
+  }
+  free((void *)(uintptr_t)all);
+  free(start);
+  return all != NULL;
+}
+
 CsvRows *csv_rows_open(const FeedInput *input, const char *path, Diag *d) {
   CsvRows *c = new_rows(input);
   bool good = list_files(c, path, d);
@@ -213,6 +234,7 @@ CsvRows *csv_rows_open(const FeedInput *input, const char *path, Diag *d) {
     good = open_file(c, &c->file[i], d);
   }
   if (good && c->rows == 0) good = file_malformed(c->file[0].path, "has no rows", d, input->pos);
+  if (good && input->ranks && input->source->missing == MISSING_DROP) good = share_dropped(c);
   if (good) return c;
   csv_rows_close(c);
   return NULL;
@@ -287,13 +309,9 @@ static bool decode_row(CsvRows *c, CsvFile *f, int64_t row, void *out, int64_t *
   return result->next && convert(c, out, result);
 }
 
-bool csv_rows_get(CsvRows *c, int64_t row, void *out, char *why) {
+// Decodes a row that the table has not, and adds it if it is of a share.
+static bool get_row(CsvRows *c, int64_t row, void *out, char *why) {
   int64_t at = row - c->first, offset = -1;
-  bool kept = c->tables && (takes_all(c) || (at < c->room && (c->have[at / 64] >> at % 64 & 1)));
-  if (kept) {
-    memcpy(out, c->table + at * c->row_bytes, (size_t)c->row_bytes);
-    return true;
-  }
   CsvFile *f = &c->file[file_of(c, row)];
   CsvRow result = {0};
   if (!decode_row(c, f, row - f->first, out, &offset, &result))
@@ -303,6 +321,43 @@ bool csv_rows_get(CsvRows *c, int64_t row, void *out, char *why) {
   if (!c->tables) return true;
   c->have[at / 64] |= (uint64_t)1 << at % 64;
   memcpy(c->table + at * c->row_bytes, out, (size_t)c->row_bytes);
+  return true;
+}
+
+// Copies n rows of `bytes` bytes from a table to `out`; row 0 has number `first`. Rows of a few
+// numbers are copied without a call.
+static void copy_rows(const char *table, int64_t bytes, int64_t first, int64_t n,
+                      const int64_t *row, char *out) {
+  switch (bytes) {
+#define COPY(n_)                                                                                   \
+  case n_:                                                                                         \
+    for (int64_t i = 0; i < n; i++) memcpy(out + i * (n_), table + (row[i] + first) * (n_), n_);   \
+    break;
+    COPY(1)
+    COPY(4)
+    COPY(8)
+    COPY(16)
+    COPY(32)
+#undef COPY
+  default:
+    for (int64_t i = 0; i < n; i++)
+      memcpy(out + i * bytes, table + (row[i] + first) * bytes, (size_t)bytes);
+  }
+}
+
+bool csv_rows_get(CsvRows *c, int64_t first, int64_t n, const int64_t *row, char *out, char *why) {
+  if (c->tables && takes_all(c)) {
+    copy_rows(c->table, c->row_bytes, first - c->first, n, row, out);
+    return true;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = first + row[i] - c->first;
+    char *to = out + i * c->row_bytes;
+    if (c->tables && at < c->room && (c->have[at / 64] >> at % 64 & 1))
+      memcpy(to, c->table + at * c->row_bytes, (size_t)c->row_bytes);
+    else if (!get_row(c, first + row[i], to, why))
+      return false;
+  }
   return true;
 }
 

@@ -67,10 +67,12 @@ CsvRows *csv_rows_open(const FeedInput *input, const char *path, Diag *d);
 void csv_rows_close(CsvRows *c);            // c may be NULL
 int64_t csv_rows_count(const CsvRows *c);   // all rows of the files, or up to DataSource.row_last
 int64_t csv_rows_columns(const CsvRows *c); // numbers in a row
-// Writes row number `row` of the files, which is in the range of the source, in the type of the
-// input. Returns false with a reason in `why` that names file and line.
-MUST_USE bool csv_rows_get(CsvRows *c, int64_t row, void *out, char *why);
-// Sets *row to the rows that the source leaves out, ascending, counted from DataSource.row_first.
+// Writes the rows first + row[0..n) of the files, which are in the range of the source, in the type
+// of the input. Returns false with a reason in `why` that names file and line.
+MUST_USE bool csv_rows_get(CsvRows *c, int64_t first, int64_t n, const int64_t *row, char *out,
+                           char *why);
+// Sets *row to the rows that the source leaves out, counted from DataSource.row_first. With ranks
+// each has told those of its share: they are not sorted, and some may occur twice.
 int64_t csv_rows_dropped(const CsvRows *c, const int64_t **row);
 int64_t csv_rows_kept(const CsvRows *c); // bytes of memory that rows take
 // Returns, by place, how many values are missing in the rows that were read.

@@ -1,9 +1,10 @@
 // Feed: gives the batches of a data block of the model. A thread reads them ahead from the sources
-// of rows (source_internal.h) into a ring of slots, one batch a slot.
+// of rows (source_internal.h) into a ring of batches (batch_ring.h).
 //
 // The order of the rows in an epoch is a keyed permutation that is computed row by row. So the
 // position of a feed is two integers, epoch and row, and every mesh gets equal batches.
 #include "ir/base/guard.h"
+#include "runtime/data/batch_ring.h"
 #include "runtime/data/image_source_internal.h"
 
 #include <pthread.h>
@@ -11,12 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = FAULT_TEXT + 256, MOST_THREADS = 64 };
-
-typedef struct RingSlot {
-  void **data;
-  int64_t rows; // number of rows of the batch in `data`; 0: end of an epoch; -1: reading failed
-} RingSlot;
+enum { SYNTHETIC_BATCHES = 64, FAULT = FAULT_TEXT + 256, MOST_THREADS = 64 };
+enum { WINDOW = 1024 }; // rows whose numbers are found at once
 
 struct Feed {
   uint32_t n;
@@ -31,18 +28,19 @@ struct Feed {
   char *scratch, *row; // work memory of the reading thread
   RowPool *pool;       // reads images; NULL: there are none
   ImageWork *work;     // by thread of the pool
-  RingSlot ring[DEPTH];
+  // Of the reading thread: the numbers in the sources of the rows from..to-1 of the epoch with this
+  // key, at most `window` rows.
+  struct {
+    uint64_t key;
+    int64_t from, to, window, *number;
+  } order;
+  BatchRing *ring;
   pthread_t thread;
-  pthread_mutex_t lock; // protects the fields from here to `wait`, and RingSlot.rows
-  pthread_cond_t filled, emptied;
-  int first, count; // index of the first slot that is ready, and the number of ready slots
-  bool in_use;      // the caller of feed_next still uses the batch in slot `first`
-  bool started, stop;
-  char fault[FAULT];
+  bool started;
+  char fault[FAULT]; // why reading failed; written before the batch of -1 rows is handed over
   DiagId fault_id;
   const char *fault_hint; // or NULL
   Pos fault_pos;
-  double wait;
   struct {
     atomic_llong from, to;
   } * rows_of[2]; // by index of the input: only rows from..to-1 of a batch are read
@@ -79,116 +77,117 @@ static int64_t kept_row(const Feed *f, int64_t i) {
   return i + low;
 }
 
+// Returns the numbers of `rows` rows of an epoch from row `first` on. They are found for many rows
+// at once, because small batches would leave the lanes of rng_permute empty.
+static const int64_t *row_numbers(Feed *f, uint64_t key, int64_t first, int64_t rows) {
+  int64_t *number = f->order.number, n = f->rows - first;
+  if (f->order.key != key || first < f->order.from || first + rows > f->order.to) {
+    if (n > f->order.window) n = f->order.window;
+    f->order.key = key;
+    f->order.from = first;
+    f->order.to = first + n;
+    if (f->shuffle) rng_permute(key, f->rows, first, n, number);
+    for (int64_t i = 0; i < n && !f->shuffle; i++) number[i] = first + i;
+    for (int64_t i = 0; i < n && f->ndropped; i++) number[i] = kept_row(f, number[i]);
+  }
+  return number + (first - f->order.from);
+}
+
 // Some rows of an input that lie in `out`, whose batch axis has `rows` of them: a batch of a feed,
-// from row `first` of an epoch on, or all rows of a source.
+// or all rows of a source.
 typedef struct BatchRows {
   const RowSource *s;
-  const Feed *f; // NULL: all rows, in their order
-  uint64_t key;  // of the order of the epoch
-  int64_t epoch, first, rows;
-  void *out;
+  const int64_t *number; // by row: its number in the source; NULL: all rows, in their order
+  int64_t epoch, rows;
+  char *out;
   char *scratch, *row; // work memory, for sources that one thread reads
   ImageWork *work;     // by thread, for images
 } BatchRows;
 
-// Returns the number, in its source, of row r of the batch.
-static int64_t row_of(const BatchRows *b, int64_t r) {
-  const Feed *f = b->f;
-  if (!f) return r;
-  return kept_row(f, f->shuffle ? rng_permute(b->key, f->rows, b->first + r) : b->first + r);
+static int64_t number_of(const BatchRows *b, int64_t r) { return b->number ? b->number[r] : r; }
+
+static int64_t row_bytes(const BatchRows *b) {
+  return b->s->row_elements * dtype_bytes(b->s->input->type);
 }
 
-// Reads row r of the batch: a RowWork.
-static bool read_row(void *batch, int worker, int64_t r, RowFault *fault) {
+// Reads image r of the batch: a RowWork.
+static bool read_image(void *batch, int worker, int64_t r, RowFault *fault) {
   const BatchRows *b = batch;
-  const RowSource *s = b->s;
-  const FeedInput *in = s->input;
-  int64_t bytes = s->row_elements * dtype_bytes(in->type);
-  bool straight = in->over == 0;
-  ImageWork *w = s->images ? &b->work[worker] : NULL;
-  char *own = straight ? NULL : w ? room_for(&w->row, (size_t)bytes + 1) : b->row;
-  char *to = straight ? (char *)b->out + r * bytes : own, why[WHY];
-  if (w && !image_row(s, row_of(b, r), b->epoch, w, to, fault)) return false;
-  if (!w && !source_row(s, row_of(b, r), b->scratch, to, why)) {
-    *fault = (RowFault){.id = DIAG_DATA_TYPE};
-    snprintf(fault->text, sizeof fault->text, "%s", why);
-    return false;
+  int64_t bytes = row_bytes(b);
+  ImageWork *w = &b->work[worker];
+  bool straight = b->s->input->over == 0;
+  char *to = straight ? b->out + r * bytes : room_for(&w->row, (size_t)bytes + 1);
+  if (!image_row(b->s, number_of(b, r), b->epoch, w, to, fault)) return false;
+  if (!straight) place_row(b->s->input, b->s->row_elements, b->rows, r, to, b->out);
+  return true;
+}
+
+static bool read_numbers(const BatchRows *b, int64_t from, int64_t to, char *why) {
+  bool straight = b->s->input->over == 0;
+  int64_t bytes = row_bytes(b);
+  if (straight && b->number)
+    return source_rows(b->s, to - from, b->number + from, b->scratch, b->out + from * bytes, why);
+  for (int64_t r = from; r < to; r++) {
+    int64_t row = number_of(b, r);
+    if (!source_rows(b->s, 1, &row, b->scratch, straight ? b->out + r * bytes : b->row, why))
+      return false;
+    if (!straight) place_row(b->s->input, b->s->row_elements, b->rows, r, b->row, b->out);
   }
-  if (!straight) place_row(in, s->row_elements, b->rows, r, own, b->out);
   return true;
 }
 
 // Reads the rows from..to-1 of the batch.
 static bool read_rows(BatchRows *b, RowPool *pool, int64_t from, int64_t to, RowFault *fault) {
-  if (b->s->images) return row_pool_run(pool, from, to, read_row, b, fault);
-  for (int64_t r = from; r < to; r++)
-    if (!read_row(b, 0, r, fault)) return false;
-  return true;
+  char why[WHY];
+  if (b->s->images) return row_pool_run(pool, from, to, read_image, b, fault);
+  if (from >= to || read_numbers(b, from, to, why)) return true;
+  *fault = (RowFault){.id = DIAG_DATA_TYPE};
+  snprintf(fault->text, sizeof fault->text, "%s", why);
+  return false;
 }
 
-static bool fill(Feed *f, RingSlot *slot, BatchRows b, RowFault *fault, uint32_t *which) {
+// Reads a batch. Returns false with the fault, and the input in *which.
+static bool fill(Feed *f, const Batch *to, BatchRows b, RowFault *fault, uint32_t *which) {
   for (uint32_t i = 0; i < f->n; i++) {
     *which = i;
     int64_t from = atomic_load(&f->rows_of[b.rows < f->batch][i].from),
-            to = atomic_load(&f->rows_of[b.rows < f->batch][i].to);
+            end = atomic_load(&f->rows_of[b.rows < f->batch][i].to);
     b.s = &f->source[i];
-    b.out = slot->data[i];
-    if (!read_rows(&b, f->pool, from, to < b.rows ? to : b.rows, fault)) return false;
+    b.out = to->data[i];
+    if (!read_rows(&b, f->pool, from, end < b.rows ? end : b.rows, fault)) return false;
   }
   return true;
 }
 
-// Waits until a slot of the ring, the buffer of one batch, is free, and returns the slot. Returns
-// NULL when the feed is being closed.
-static RingSlot *wait_free(Feed *f) {
-  pthread_mutex_lock(&f->lock);
-  while (f->count == DEPTH && !f->stop) pthread_cond_wait(&f->emptied, &f->lock);
-  RingSlot *slot = f->stop ? NULL : &f->ring[(f->first + f->count) % DEPTH];
-  pthread_mutex_unlock(&f->lock);
-  return slot;
-}
-
-static void hand_over(Feed *f, RingSlot *slot, int64_t rows) {
-  pthread_mutex_lock(&f->lock);
-  slot->rows = rows;
-  f->count++;
-  pthread_cond_signal(&f->filled);
-  pthread_mutex_unlock(&f->lock);
-}
-
-static void fail(Feed *f, RingSlot *slot, uint32_t which, const RowFault *fault) {
-  pthread_mutex_lock(&f->lock);
+static void fail(Feed *f, uint32_t which, const RowFault *fault) {
   f->fault_id = fault->id;
   f->fault_hint = fault->hint;
   snprintf(f->fault, sizeof f->fault, "%s (input %s)", fault->text, f->input[which].name);
   f->fault_pos = f->input[which].pos;
-  pthread_mutex_unlock(&f->lock);
-  hand_over(f, slot, -1);
+  ring_hand_over(f->ring, -1);
 }
 
-// Reads the batches of one epoch from row `first` on into the ring of batch buffers. A buffer with
-// 0 rows follows and marks the end. Returns false after an error or when the feed is being closed.
+// Reads the batches of one epoch from row `first` on into the ring. A batch with 0 rows follows and
+// marks the end. Returns false after an error or when the feed is being closed.
 static bool read_epoch(Feed *f, uint64_t key, int64_t epoch, int64_t first) {
   for (int64_t rows = -1; rows != 0; first += rows) {
-    RingSlot *slot = wait_free(f);
-    if (!slot) return false;
+    const Batch *to = ring_claim(f->ring);
+    if (!to) return false;
     rows = clamp64(f->rows - first, 0, f->batch);
     if (rows < f->batch && !f->keep_last) rows = 0;
     RowFault fault;
     uint32_t which = 0;
-    BatchRows b = {.f = f,
-                   .key = key,
+    BatchRows b = {.number = row_numbers(f, key, first, rows),
                    .epoch = epoch,
-                   .first = first,
                    .rows = rows,
                    .scratch = f->scratch,
                    .row = f->row,
                    .work = f->work};
-    if (!fill(f, slot, b, &fault, &which)) {
-      fail(f, slot, which, &fault);
+    if (!fill(f, to, b, &fault, &which)) {
+      fail(f, which, &fault);
       return false;
     }
-    hand_over(f, slot, rows);
+    ring_hand_over(f->ring, rows);
   }
   return true;
 }
@@ -207,8 +206,7 @@ static void *read_ahead(void *feed) {
   if (guard_run(read_epochs, f, &why)) return NULL;
   RowFault fault = {.id = why.internal ? DIAG_FAILURE : DIAG_NO_MEMORY};
   snprintf(fault.text, sizeof fault.text, "%s", why.text);
-  RingSlot *slot = wait_free(f);
-  if (slot) fail(f, slot, 0, &fault);
+  if (ring_claim(f->ring)) fail(f, 0, &fault);
   return NULL;
 }
 
@@ -299,25 +297,21 @@ static void free_pool(RowPool *p, ImageWork *work) {
 }
 
 static void make_room(Feed *f) {
-  int64_t scratch = 1, row = 1;
+  int64_t scratch = 1, row = 1, *bytes = mem_zeroed(f->n + 1u, sizeof *bytes);
   for (uint32_t i = 0; i < f->n; i++) {
-    int64_t bytes = f->source[i].row_elements * dtype_bytes(f->input[i].type);
+    int64_t one = f->source[i].row_elements * dtype_bytes(f->input[i].type);
     if (source_scratch(&f->source[i]) > scratch) scratch = source_scratch(&f->source[i]);
-    if (bytes > row) row = bytes;
+    if (one > row) row = one;
+    if (!size_mul(one, f->batch, &bytes[i])) mem_exhausted(0);
   }
   for (uint32_t i = 0; i < f->n && !f->pool; i++)
     if (f->source[i].images) f->pool = make_pool(&f->input[i], f->batch, &f->work);
   f->scratch = mem_alloc((size_t)scratch);
   f->row = mem_alloc((size_t)row);
-  for (int k = 0; k < DEPTH; k++) {
-    f->ring[k].data = mem_zeroed(f->n + 1u, sizeof(void *));
-    for (uint32_t i = 0; i < f->n; i++) {
-      int64_t bytes;
-      if (!size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes))
-        mem_exhausted(0);
-      f->ring[k].data[i] = mem_alloc((size_t)bytes + 1);
-    }
-  }
+  f->order.window = f->batch > WINDOW ? f->batch : WINDOW;
+  f->order.number = mem_zeroed((size_t)f->order.window, sizeof *f->order.number);
+  f->ring = ring_new(f->n, bytes);
+  free(bytes);
 }
 
 static bool start(Feed *f, Diag *d) {
@@ -338,15 +332,13 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   f->open_seconds = mem_zeroed(n + 1u, sizeof *f->open_seconds);
   f->input = mem_alloc(sizeof *input * (n + 1u));
   f->source = mem_zeroed(n + 1u, sizeof *f->source);
+  for (uint32_t i = 0; i < n; i++) f->source[i].file.fd = -1;
   for (int k = 0; k < 2; k++) f->rows_of[k] = mem_zeroed(n + 1u, sizeof *f->rows_of[k]);
   f->n = n;
   f->batch = batch;
   f->shuffle = shuffle;
   f->seed = seed;
   f->keep_last = keep_last;
-  pthread_mutex_init(&f->lock, NULL);
-  pthread_cond_init(&f->filled, NULL);
-  pthread_cond_init(&f->emptied, NULL);
   bool ok = true;
   for (uint32_t i = 0; i < n; i++) {
     f->input[i] = input[i];
@@ -365,18 +357,15 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
 }
 
 static void stop(Feed *f) {
-  pthread_mutex_lock(&f->lock);
-  f->stop = true;
-  pthread_cond_signal(&f->emptied);
-  pthread_mutex_unlock(&f->lock);
-  if (f->started) pthread_join(f->thread, NULL);
+  if (!f->started) return;
+  ring_stop(f->ring);
+  pthread_join(f->thread, NULL);
   f->started = false;
 }
 
 bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d) {
   stop(f);
-  f->stop = f->in_use = false;
-  f->first = f->count = 0;
+  ring_restart(f->ring);
   f->first_epoch = f->at_epoch = epoch;
   f->first_row = f->at_row = row;
   return start(f, d);
@@ -392,18 +381,13 @@ void feed_close(Feed *f) {
   stop(f);
   free_pool(f->pool, f->work);
   for (uint32_t i = 0; i < f->n; i++) source_close(&f->source[i]);
-  for (int k = 0; k < DEPTH; k++) {
-    for (uint32_t i = 0; f->ring[k].data && i < f->n; i++) free(f->ring[k].data[i]);
-    free(f->ring[k].data);
-  }
-  pthread_cond_destroy(&f->filled);
-  pthread_cond_destroy(&f->emptied);
-  pthread_mutex_destroy(&f->lock);
+  ring_free(f->ring);
   arena_free(f->facts);
   free(f->dropped);
   free(f->open_seconds);
   free(f->scratch);
   free(f->row);
+  free(f->order.number);
   free(f->source);
   free(f->rows_of[0]);
   free(f->rows_of[1]);
@@ -423,31 +407,18 @@ int64_t feed_batches(const Feed *f) {
   return f->keep_last ? ceil_div(f->rows, f->batch) : f->rows / f->batch;
 }
 int64_t feed_batch(const Feed *f) { return f->batch; }
-double feed_wait_seconds(const Feed *f) { return f->wait; }
+double feed_wait_seconds(const Feed *f) { return ring_wait_seconds(f->ring); }
 uint32_t feed_inputs(const Feed *f, const FeedInput **out) {
   *out = f->input;
   return f->n;
 }
 
 int64_t feed_next(Feed *f, const void **data) {
-  double began = clock_seconds();
-  pthread_mutex_lock(&f->lock);
-  if (f->in_use) {
-    f->first = (f->first + 1) % DEPTH;
-    f->count--;
-    f->in_use = false;
-    pthread_cond_signal(&f->emptied);
-  }
-  while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
-  const RingSlot *slot = &f->ring[f->first];
-  int64_t rows = slot->rows;
-  f->in_use = rows >= 0; // the slot of an error is not released, so each later call returns -1 too
-  if (rows > 0) f->at_row += rows;
-  if (rows == 0) f->at_epoch++, f->at_row = 0;
-  f->wait += clock_seconds() - began;
-  pthread_mutex_unlock(&f->lock);
-  for (uint32_t i = 0; i < f->n; i++) data[i] = slot->data[i];
-  return rows;
+  const Batch *b = ring_take(f->ring);
+  if (b->rows > 0) f->at_row += b->rows;
+  if (b->rows == 0) f->at_epoch++, f->at_row = 0;
+  for (uint32_t i = 0; i < f->n; i++) data[i] = b->data[i];
+  return b->rows;
 }
 
 void feed_fault(const Feed *f, Diag *d) {

@@ -1,4 +1,4 @@
-// Random numbers: initial values by global element index, and permutations computed on demand.
+// Random numbers: initial values by global element index.
 //
 // Element i of a draw uses the Philox block with counter (i, 0): two uniforms of 53 bits. So any
 // processor draws any element without drawing the others (docs/decisions.md, 25).
@@ -112,24 +112,4 @@ void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, d
     for (int i = 0; i < DRAW_PIECE; i++) x[i] = init->a + scale * x[i];
     memcpy(out + lo, x, sizeof *x * (size_t)m);
   }
-}
-
-// Returns element i of a permutation of 0..n-1. Applies a Feistel network, a permutation of the
-// numbers of b bits, until the result is below n (cycle walking): at most four times on average. b
-// is the smallest even number of bits that can represent n - 1.
-int64_t rng_permute(uint64_t key, int64_t n, int64_t i) {
-  if (n <= 1) return 0;
-  int half = 1;
-  while (half < 31 && (uint64_t)(n - 1) >> (2 * half)) half++;
-  uint64_t mask = ((uint64_t)1 << half) - 1, x = (uint64_t)i;
-  do {
-    uint64_t l = x >> half, r = x & mask;
-    for (uint64_t round = 0; round < 6; round++) {
-      uint64_t next = l ^ (philox_mix(r ^ philox_mix(key + round)) & mask);
-      l = r;
-      r = next;
-    }
-    x = l << half | r;
-  } while (x >= (uint64_t)n);
-  return (int64_t)x;
 }

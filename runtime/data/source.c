@@ -86,7 +86,10 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
   }
   for (int i = 0; i < input->rank; i++)
     if (i != input->over) s->row_elements *= input->size[i];
-  return openers[w->kind](s, d) && take_range(s, d) && check_row(s, d);
+  if (!openers[w->kind](s, d) || !take_range(s, d) || !check_row(s, d)) return false;
+  if (s->file.fd >= 0 && !s->memory)
+    s->cache = file_cache_new(&s->file, input->keep ? input->keep : memory_free_bytes() / 8);
+  return true;
 }
 
 bool source_has_facts(const DataSource *s) {
@@ -100,10 +103,13 @@ bool source_learn(Arena *a, const FeedInput *input, const char *directory, Sourc
 }
 
 void source_close(RowSource *s) {
+  file_cache_free(s->cache);
   if (s->file.fd >= 0) datafile_close(&s->file);
   csv_rows_close(s->csv);
   image_rows_close(s->images);
-  free(s->memory);
+  token_shards_close(s->shards);
+  if (!s->encoded) free(s->memory);
+  encoded_text_close(s->encoded);
   free(s->path);
   *s = (RowSource){.file = {.fd = -1}};
 }
@@ -129,7 +135,8 @@ static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x)
   for (int64_t i = 0; i < n; i++) x[i] = w->low + floor(x[i] * (w->high - w->low));
 }
 
-static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char *why) {
+static bool draw_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {
+  double *x = scratch;
   int64_t n = s->row_elements, first = (s->first + row) * n, bad;
   for (int64_t i = 0; i < n; i += PIECE)
     draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
@@ -138,16 +145,36 @@ static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char
                  dtype_text(s->input->type));
 }
 
-bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {
-  if (s->input->source->kind == SOURCE_SYNTHETIC) return draw_row(s, row, scratch, out, why);
-  if (s->csv) return csv_rows_get(s->csv, s->first + row, out, why);
-  int64_t at = s->base + (s->first + row) * s->stride, bad;
-  const char *bytes = s->memory ? s->memory + at : scratch;
+// Returns the bytes of a row in the file, which are read to `scratch` if memory has them not.
+// Returns NULL with a reason in `why`.
+static const char *row_bytes(const RowSource *s, int64_t row, void *scratch, char *why) {
+  int64_t at = s->base + (s->first + row) * s->stride, n = s->row_elements * s->raw.bytes;
   char reason[WHY];
-  if (!s->memory && !datafile_read(&s->file, at, s->row_elements * s->raw.bytes, scratch, reason))
-    return why_not(why, "%.120s %s", s->path, reason);
+  if (s->memory) return s->memory + at;
+  if (s->shards) return token_shards_read(s->shards, s->first + row, scratch, why) ? scratch : NULL;
+  const char *bytes = s->cache ? file_cache_at(s->cache, &s->file, at, n, reason)
+                      : datafile_read(&s->file, at, n, scratch, reason) ? scratch
+                                                                        : NULL;
+  if (!bytes) why_not(why, "%.120s %s", s->path, reason);
+  return bytes;
+}
+
+static bool read_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {
+  int64_t bad;
+  const char *bytes = row_bytes(s, row, scratch, why);
+  if (!bytes) return false;
   if (raw_convert(s->raw, bytes, s->row_elements, s->scale, s->input->type, out, &bad)) return true;
   double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
   return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path,
                  (long long)(s->first + row), (long long)bad, value, dtype_text(s->input->type));
+}
+
+bool source_rows(const RowSource *s, int64_t n, const int64_t *row, void *scratch, char *out,
+                 char *why) {
+  int64_t bytes = s->row_elements * dtype_bytes(s->input->type);
+  bool drawn = s->input->source->kind == SOURCE_SYNTHETIC, good = true;
+  if (s->csv) return csv_rows_get(s->csv, s->first, n, row, out, why);
+  for (int64_t i = 0; i < n && good; i++)
+    good = (drawn ? draw_row : read_row)(s, row[i], scratch, out + i * bytes, why);
+  return good;
 }

@@ -1,8 +1,7 @@
 // Rows from binary data sets: idx (MNIST), CIFAR-10, and streams of tokens or bytes.
+#include "runtime/data/file_list.h"
 #include "runtime/data/source_internal.h"
-#include "runtime/tokens/vocabulary.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,16 +122,11 @@ bool source_cifar10(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   bool labels = w->key && strcmp(w->key, "labels") == 0;
   int64_t bytes = 0;
-  glob_t g;
-  int found = glob(s->path, 0, NULL, &g);
-  if (found == GLOB_NOSPACE) mem_exhausted(0);
-  if (found != 0) {
-    diag_error(d, DIAG_FILE_MISSING, s->input->pos, "no file matches %s", s->path);
-    return false;
-  }
-  bool ok = true;
-  for (size_t i = 0; ok && i < g.gl_pathc; i++) ok = append_file(s, g.gl_pathv[i], &bytes, d);
-  globfree(&g);
+  FileList files;
+  bool ok = file_list_find(&files, s->path, d, s->input->pos);
+  for (uint32_t i = 0; ok && i < files.n; i++) ok = append_file(s, files.path[i], &bytes, d);
+  file_list_free(&files);
+  if (!ok) return false;
   ArrayPlace p = {.raw = raw_of(TYPE_U8),
                   .rank = labels ? 1 : 4,
                   .size = {bytes / CIFAR_RECORD, 3, 32, 32},
@@ -140,50 +134,55 @@ bool source_cifar10(RowSource *s, Diag *d) {
   source_place(s, &p);
   s->scale = labels ? 1 : w->scale;
   s->stride = CIFAR_RECORD;
-  return ok;
+  return true;
 }
 
 // -- tokens, text -------------------------------------------------------------------------------
 //
 // A row has n = row_elements tokens; row i begins at token i * n + offset of the file. A text with
-// a vocabulary is encoded when it is opened, and its ids are kept.
+// a vocabulary is encoded when it is opened, and its ids are kept. Tokens may be in many files
+// (token_shards.h).
 
-static void place_stream(RowSource *s, ArrayPlace *p, int64_t tokens) {
+static void place_stream(RowSource *s, ArrayPlace *p, int64_t rows) {
   p->rank = 2;
-  p->size[0] = clamp64(tokens - s->input->source->offset, 0, INT64_MAX) / s->row_elements;
+  p->size[0] = rows;
   p->size[1] = s->row_elements;
   source_place(s, p);
-  s->sliding = true;
 }
 
-// Encodes the whole file. Returns false with a reason in `why`.
-static bool encode_file(RowSource *s, const Vocabulary *v, IdList *ids, char *why) {
-  char *text = mem_alloc((size_t)s->file.size + 1);
-  bool ok = datafile_read(&s->file, 0, s->file.size, text, why);
-  if (ok) vocabulary_encode(v, text, (size_t)s->file.size, ids);
-  free(text);
-  return ok;
+// Places the rows in a file or a text of that many tokens.
+static void place_one(RowSource *s, ArrayPlace *p, int64_t tokens) {
+  place_stream(s, p, clamp64(tokens - s->input->source->offset, 0, INT64_MAX) / s->row_elements);
+  s->sliding = true;
 }
 
 static bool source_encoded(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
-  char why[WHY], *path = path_under(s->directory, w->vocabulary);
-  Vocabulary *v = vocabulary_open(path, d, s->input->pos);
-  IdList ids = {0};
-  bool ok = v && datafile_open(&s->file, s->path, d, s->input->pos);
-  if (ok && !encode_file(s, v, &ids, why)) ok = file_malformed(s->path, why, d, s->input->pos);
-  vocabulary_free(v);
+  char *path = path_under(s->directory, w->vocabulary);
+  s->encoded = encoded_text_open(s->path, path, d, s->input->pos);
   free(path);
-  s->memory = (char *)ids.id;
-  ArrayPlace p = {.raw = raw_of(TYPE_I32), .offset = w->offset * (int64_t)sizeof *ids.id};
-  if (ok) place_stream(s, &p, ids.n);
-  return ok;
+  if (!s->encoded) return false;
+  const IdList *ids = encoded_text_ids(s->encoded);
+  ArrayPlace p = {.raw = raw_of(TYPE_I32), .offset = w->offset * (int64_t)sizeof *ids->id};
+  s->memory = (char *)ids->id;
+  place_one(s, &p, ids->n);
+  return true;
+}
+
+static bool source_shards(RowSource *s, Diag *d) {
+  const DataSource *w = s->input->source;
+  const TokenForm form = {w->skip, w->token_bytes, w->offset, s->row_elements};
+  ArrayPlace p = {.raw = {'u', (uint8_t)w->token_bytes, false}};
+  s->shards = token_shards_open(s->path, &form, d, s->input->pos);
+  if (s->shards) place_stream(s, &p, token_shards_rows(s->shards));
+  return s->shards != NULL;
 }
 
 bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   char why[WHY];
   if (w->kind == SOURCE_TEXT && w->vocabulary) return source_encoded(s, d);
+  if (w->kind == SOURCE_TOKENS && strpbrk(s->path, "*?")) return source_shards(s, d);
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
   ArrayPlace p = {.raw = {'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false}};
   int64_t bytes = s->file.size - w->skip, offset = 0;
@@ -193,6 +192,6 @@ bool source_stream(RowSource *s, Diag *d) {
             (long long)s->file.size, plural(s->file.size), (long long)w->skip, p.raw.bytes);
     return file_malformed(s->path, why, d, s->input->pos);
   }
-  place_stream(s, &p, bytes / p.raw.bytes);
+  place_one(s, &p, bytes / p.raw.bytes);
   return true;
 }

@@ -3,7 +3,10 @@
 #ifndef RUNTIME_SOURCE_H
 #define RUNTIME_SOURCE_H
 
+#include "runtime/data/file_cache.h"
+#include "runtime/data/token_shards.h"
 #include "runtime/runtime_internal.h"
+#include "runtime/tokens/encoded_text.h"
 
 typedef struct RowSource RowSource;
 struct RowSource {
@@ -21,10 +24,14 @@ struct RowSource {
   bool endless; // synthetic data: the source has any number of rows
   // Row i begins at byte base + i * stride of `memory` or, if that is NULL, of the file.
   char *memory;
+  EncodedText *encoded; // owns `memory`; NULL: the source does
+  TokenShards *shards;  // has the rows; NULL: they are in one file or in memory
   Datafile file;
+  FileCache *cache; // of `file`, or NULL: it is too large
   int64_t base, stride;
-  struct CsvRows *csv;    // CSV: the rows of its files (csv_source_internal.h)
-  const int64_t *dropped; // the ndropped rows that are left out, ascending, within the range
+  struct CsvRows *csv; // CSV: the rows of its files (csv_source_internal.h)
+  const int64_t
+      *dropped; // the ndropped rows that are left out, within the range; see csv_rows_dropped
   int64_t ndropped;
   struct ImageRows *images; // images: their files (source_images.c)
   uint64_t seed;            // of the random draws of the data block
@@ -37,11 +44,13 @@ struct RowSource {
 MUST_USE bool source_open(RowSource *s, const FeedInput *input, const char *directory,
                           uint64_t seed, Diag *d);
 void source_close(RowSource *s);
-// Writes row number `row` of the source, converted to the type of the input, to `out`. Rows are
-// counted within the range of rows that the input uses. `scratch` has source_scratch bytes. Returns
-// false with a reason in `why` that names file and place.
-MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
-int64_t source_scratch(const RowSource *s); // returns the bytes that source_row needs as `scratch`
+// Writes the n rows with the numbers row[0..n) of the source, converted to the type of the input,
+// one after another to `out`. Rows are counted within the range of rows that the input uses.
+// `scratch` has source_scratch bytes. Returns false with a reason in `why` that names file and
+// place.
+MUST_USE bool source_rows(const RowSource *s, int64_t n, const int64_t *row, void *scratch,
+                          char *out, char *why);
+int64_t source_scratch(const RowSource *s); // returns the bytes that source_rows needs as `scratch`
 
 // Fills the fields of a report, without open_seconds.
 void source_report(const RowSource *s, SourceReport *out);

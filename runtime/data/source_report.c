@@ -1,7 +1,7 @@
 // Reports on sources for the command data: their files, how fast bytes are read, what memory holds.
 #include "runtime/data/csv_source_internal.h"
+#include "runtime/data/file_list.h"
 
-#include <glob.h>
 #include <stdlib.h>
 
 enum { PIECE = 1 << 20 };
@@ -41,7 +41,9 @@ static void read_images(const RowSource *s, char *piece, SourceReport *out) {
 
 void source_report(const RowSource *s, SourceReport *out) {
   *out = (SourceReport){.missed = s->csv ? csv_rows_missed(s->csv) : NULL};
-  out->kept = s->csv ? csv_rows_kept(s->csv) : s->memory ? s->rows * s->stride : 0;
+  out->kept = s->csv      ? csv_rows_kept(s->csv)
+              : s->memory ? s->rows * s->stride
+                          : file_cache_bytes(s->cache);
   int64_t read = 0;
   char *piece = mem_alloc(PIECE);
   if (s->images) {
@@ -49,13 +51,14 @@ void source_report(const RowSource *s, SourceReport *out) {
     free(piece);
     return;
   }
-  glob_t g = {0};
-  bool files = s->path && s->input->source->kind != SOURCE_LABELS; // labels are names, not content
-  int found = files ? glob(s->path, GLOB_NOCHECK, NULL, &g) : GLOB_NOMATCH;
-  if (found == GLOB_NOSPACE) mem_exhausted(0);
-  for (size_t i = 0; found == 0 && i < g.gl_pathc; i++) read_file(g.gl_pathv[i], piece, out, &read);
-  if (found == 0) globfree(&g);
+  Arena *a = arena_new();
+  FileList files = {0};
+  bool any = s->path && s->input->source->kind != SOURCE_LABELS; // labels are names, not content
+  any = any && file_list_find(&files, s->path, diag_new(a), (Pos){0});
+  for (uint32_t i = 0; any && i < files.n; i++) read_file(files.path[i], piece, out, &read);
+  file_list_free(&files);
   free(piece);
+  arena_free(a);
   // of a file that was read in part, the time of all of it
   if (read > 0) out->read_seconds *= (double)out->bytes / (double)read;
 }

@@ -124,12 +124,87 @@ static bool same_bytes(Raw r, Dtype to) {
   return r.kind == t.kind && r.bytes == t.bytes && (!r.big || r.bytes == 1) && r.kind != '?';
 }
 
+// -- fast conversions ---------------------------------------------------------------------------
+
 // Converts bytes, such as those of images, to f32. They are multiplied by `scale` in double and
-// rounded once.
-static void bytes_to_f32(const unsigned char *src, int64_t n, double scale, char *dst) {
-  float table[256];
-  for (int i = 0; i < 256; i++) table[i] = (float)(i * scale);
-  for (int64_t i = 0; i < n; i++) memcpy(dst + 4 * i, &table[src[i]], 4);
+// rounded once. Runs of a constant length are what compilers make vectors of.
+enum { RUN = 64 };
+#define BYTES_TO_F32(name, TARGET)                                                                 \
+  TARGET static void name(const unsigned char *src, int64_t n, double scale, char *dst) {          \
+    float x[RUN];                                                                                  \
+    for (; n >= RUN; n -= RUN, src += RUN, dst += sizeof x) {                                      \
+      for (int i = 0; i < RUN; i++) x[i] = (float)(src[i] * scale);                                \
+      memcpy(dst, x, sizeof x);                                                                    \
+    }                                                                                              \
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(src[i] * scale);                                \
+    memcpy(dst, x, (size_t)n * sizeof *x);                                                         \
+  }
+BYTES_TO_F32(bytes_to_f32, )
+#if defined(__x86_64__)
+BYTES_TO_F32(bytes_to_f32_avx2, __attribute__((target("avx2"))))
+BYTES_TO_F32(bytes_to_f32_avx512, __attribute__((target("avx512f,avx512bw,avx512vl"))))
+#endif
+
+typedef void BytesToF32(const unsigned char *src, int64_t n, double scale, char *dst);
+static BytesToF32 *widest_bytes(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return bytes_to_f32_avx512;
+  if (__builtin_cpu_supports("avx2")) return bytes_to_f32_avx2;
+#endif
+  return bytes_to_f32;
+}
+
+// Defines a function that converts n elements of C type `from` to `to`. `lost` is true for an
+// element x whose value y has not. The function returns false if it was true for one; the caller
+// then looks for it element by element.
+#define CONVERT(name, from, to, lost)                                                              \
+  static bool name(const unsigned char *src, int64_t n, char *dst) {                               \
+    int bad = 0;                                                                                   \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      from x;                                                                                      \
+      memcpy(&x, src + i * (int64_t)sizeof x, sizeof x);                                           \
+      to y = (to)x;                                                                                \
+      memcpy(dst + i * (int64_t)sizeof y, &y, sizeof y);                                           \
+      bad |= lost;                                                                                 \
+    }                                                                                              \
+    return !bad;                                                                                   \
+  }
+CONVERT(u8_to_i32, uint8_t, int32_t, 0)
+CONVERT(u16_to_i32, uint16_t, int32_t, 0)
+CONVERT(u32_to_i32, uint32_t, int32_t, y < 0)
+CONVERT(i64_to_i32, int64_t, int32_t, y != x)
+CONVERT(u16_to_f32, uint16_t, float, 0)
+CONVERT(f64_to_f32, double, float, isinf(y) && !isinf(x))
+
+// The conversions of data sets: ids and labels in the types that files usually have.
+static const struct {
+  Raw from;
+  Dtype to;
+  bool (*convert)(const unsigned char *src, int64_t n, char *dst);
+} conversions[] = {
+    {{'u', 1, false}, TYPE_I32, u8_to_i32},  {{'u', 2, false}, TYPE_I32, u16_to_i32},
+    {{'u', 4, false}, TYPE_I32, u32_to_i32}, {{'i', 8, false}, TYPE_I32, i64_to_i32},
+    {{'u', 2, false}, TYPE_F32, u16_to_f32}, {{'f', 8, false}, TYPE_F32, f64_to_f32}};
+
+// Converts n elements if there is a fast conversion. Returns false if there is none, or if a value
+// would be lost.
+static bool convert_fast(Raw r, const unsigned char *src, int64_t n, double scale, Dtype to,
+                         char *dst) {
+  if (r.kind == 'u' && r.bytes == 1 && to == TYPE_F32) {
+    widest_bytes()(src, n, scale, dst);
+    return true;
+  }
+  if (scale != 1 || (r.big && r.bytes > 1)) return false;
+  if (same_bytes(r, to)) {
+    memcpy(dst, src, (size_t)(n * r.bytes));
+    return true;
+  }
+  for (size_t i = 0; i < countof(conversions); i++)
+    if (conversions[i].from.kind == r.kind && conversions[i].from.bytes == r.bytes &&
+        conversions[i].to == to)
+      return conversions[i].convert(src, n, dst);
+  return false;
 }
 
 bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
@@ -137,14 +212,7 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
   const unsigned char *p = src;
   char *q = dst;
   bool plain = scale == 1; // values are stored without arithmetic
-  if (plain && same_bytes(r, to)) {
-    memcpy(dst, src, (size_t)(n * r.bytes));
-    return true;
-  }
-  if (r.kind == 'u' && r.bytes == 1 && to == TYPE_F32) {
-    bytes_to_f32(p, n, scale, q);
-    return true;
-  }
+  if (convert_fast(r, p, n, scale, to, q)) return true;
   bool integral = plain && r.kind != 'f' && r.kind != 'b';
   for (int64_t i = 0; i < n; i++, p += r.bytes, q += dtype_bytes(to)) {
     uint64_t x = bits_at(r, p);
@@ -157,17 +225,6 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
   return true;
 }
 
-// Converts n doubles to floats. Returns false if a finite number exceeds the range of f32.
-static bool doubles_to_f32(const double *src, int64_t n, float *dst) {
-  int lost = 0;
-  for (int64_t i = 0; i < n; i++) {
-    dst[i] = (float)src[i];
-    lost |= isinf(dst[i]) && !isinf(src[i]);
-  }
-  return !lost;
-}
-
 bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad) {
-  if (to == TYPE_F32 && doubles_to_f32(src, n, dst)) return true;
   return raw_convert(raw_of(TYPE_F64), src, n, 1, to, dst, bad);
 }

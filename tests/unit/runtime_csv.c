@@ -1,48 +1,10 @@
 // Tests CSV files: numbers against strtod, dates against known moments, and the values of sources
 // with every option, however their rows are read.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/data_frame.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include "runtime/files/csv_internal.h"
-
-static char directory[] = "/tmp/meshc_csv_XXXXXX";
-static Arena *arena;
-static Diag *diag;
-
-static int set_up(void **state) {
-  (void)state;
-  return mkdtemp(directory) ? 0 : -1;
-}
-static int tear_down(void **state) {
-  (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", directory);
-  return system(command);
-}
-static int begin(void **state) {
-  (void)state;
-  arena = arena_new();
-  diag = diag_new(arena);
-  return 0;
-}
-static int end(void **state) {
-  (void)state;
-  arena_free(arena);
-  return 0;
-}
-static void again(void) {
-  end(NULL);
-  begin(NULL);
-}
 
 // -- numbers ------------------------------------------------------------------------------------
 
@@ -148,24 +110,6 @@ static void dates(void **state) {
 
 // -- sources ------------------------------------------------------------------------------------
 
-static const char *path_of(const char *name) {
-  return arena_printf(arena, "%s/%s", directory, name);
-}
-
-static void put(const char *name, const char *text) {
-  size_t n = strlen(name);
-  if (n > 3 && strcmp(name + n - 3, ".gz") == 0) {
-    gzFile z = gzopen(path_of(name), "wb");
-    assert_int_equal(gzwrite(z, text, (unsigned)strlen(text)), (int)strlen(text));
-    gzclose(z);
-    return;
-  }
-  FILE *f = fopen(path_of(name), "wb");
-  assert_non_null(f);
-  fputs(text, f);
-  fclose(f);
-}
-
 static DataSource csv(const char *path, int64_t first, int64_t last) {
   return (DataSource){
       .kind = SOURCE_CSV, .path = path, .first = first, .last = last, .header = -1, .scale = 1};
@@ -205,36 +149,29 @@ static void expect(const DataSource *s, int64_t n, int64_t rows, const double *w
 static void expect_refused(const DataSource *s, int64_t n, const char *says) {
   FeedInput in = {.name = "x", .type = TYPE_F64, .rank = 2, .size = {1, n}, .source = s};
   assert_null(feed_open(1, &in, 1, false, 1, true, directory, diag));
-  char *text;
-  size_t size;
-  FILE *f = open_memstream(&text, &size);
-  diag_print(diag, f, false);
-  fclose(f);
-  if (!strstr(text, says)) fail_msg("'%s' is not in: %s", says, text);
-  assert_int_equal(diag_exit(diag), 5);
-  free(text);
+  expect_said(says);
   again();
 }
 
 static void separators(void **state) {
   (void)state;
   DataSource s = csv("t.csv", 0, 2);
-  put("t.csv", "a;b\n1;2\n3;4,5\n");
+  put_text("t.csv", "a;b\n1;2\n3;4,5\n");
   s.decimal = ",";
   EXPECT(&s, 2, 1, 2, 3, 4.5);
   s.decimal = NULL;
   expect_refused(&s, 2, "t.csv:3: column 1: '4,5' is not a number");
-  put("t.csv", "a;b\n1;4,5\n");
+  put_text("t.csv", "a;b\n1;4,5\n");
   expect_refused(&s, 2, "decimal = \",\" reads numbers");
-  put("t.csv", "1\t2\n3\t 4 \r\n");
+  put_text("t.csv", "1\t2\n3\t 4 \r\n");
   EXPECT(&s, 2, 1, 2, 3, 4);
-  put("t.csv", "1|2\n3|4\n");
+  put_text("t.csv", "1|2\n3|4\n");
   EXPECT(&s, 2, 1, 2, 3, 4);
-  put("t.csv", "1:2\n3:4\n");
+  put_text("t.csv", "1:2\n3:4\n");
   expect_refused(&s, 2, "separator = \";\"");
   s.separator = ":";
   EXPECT(&s, 2, 1, 2, 3, 4);
-  put("t.csv", "\"x;y\",b\n1,2\n");
+  put_text("t.csv", "\"x;y\",b\n1,2\n");
   s.separator = NULL;
   EXPECT(&s, 2, 1, 2);
 }
@@ -243,7 +180,7 @@ static void columns(void **state) {
   (void)state;
   DataSource s = csv("t.csv", -1, -1);
   s.columns = "c\na b\n";
-  put("t.csv", "\"a b\", b,c\n1,x,3\n4,\"y\n,\"\"z\",6\n");
+  put_text("t.csv", "\"a b\", b,c\n1,x,3\n4,\"y\n,\"\"z\",6\n");
   EXPECT(&s, 2, 3, 1, 6, 4);
   s.columns = "c\nd\n";
   expect_refused(&s, 2, "no column \"d\"");
@@ -259,7 +196,7 @@ static void columns(void **state) {
 static void packed_and_several(void **state) {
   (void)state;
   DataSource s = csv("t.csv.gz", 0, 1);
-  put("t.csv.gz", "a,b\n1,2\n3,4\n5,6\n");
+  put_gzip("t.csv.gz", "a,b\n1,2\n3,4\n5,6\n", 16);
   FeedInput in = {
       .name = "x", .type = TYPE_F64, .rank = 2, .size = {1, 1}, .source = &s, .keep = 1};
   assert_null(feed_open(1, &in, 1, false, 1, true, directory, diag)); // too large for the table
@@ -268,10 +205,10 @@ static void packed_and_several(void **state) {
   Feed *f = feed_open(1, &in, 1, false, 1, true, directory, diag);
   assert_int_equal(feed_rows(f), 3);
   feed_close(f);
-  put("p1.csv", "a,b\n1,2\n");
-  put("p2.csv", "b;a\n4;3\n6;5\n");
-  put("p3.csv", "\xef\xbb\xbf"
-                "a,b\r\n7,8");
+  put_text("p1.csv", "a,b\n1,2\n");
+  put_text("p2.csv", "b;a\n4;3\n6;5\n");
+  put_text("p3.csv", "\xef\xbb\xbf"
+                     "a,b\r\n7,8");
   s = csv("p?.csv", -1, -1);
   s.key = "a";
   EXPECT(&s, 1, 1, 3, 5, 7);
@@ -284,7 +221,7 @@ static void packed_and_several(void **state) {
 static void missing_values(void **state) {
   (void)state;
   DataSource s = csv("t.csv", 0, 2);
-  put("t.csv", "a,b,c\n1,,x\nNA,2,y\n6,\"\",z\n5,8,w\n");
+  put_text("t.csv", "a,b,c\n1,,x\nNA,2,y\n6,\"\",z\n5,8,w\n");
   expect_refused(&s, 2, "t.csv:2: column 1: the value is missing");
   s.missing = MISSING_VALUE, s.fill = -1;
   EXPECT(&s, 2, 1, -1, -1, 2, 6, -1, 5, 8);
@@ -294,7 +231,7 @@ static void missing_values(void **state) {
   EXPECT(&s, 2, 1, 0, 0, 1, 1, 0, 1, 1);
   s.missing = MISSING_DROP;
   EXPECT(&s, 2, 5, 8);
-  put("t.csv", "a,b\n1,\n2,?\n");
+  put_text("t.csv", "a,b\n1,\n2,?\n");
   s.missing = MISSING_MEAN;
   expect_refused(&s, 2, "a column has no value");
 }
@@ -302,7 +239,7 @@ static void missing_values(void **state) {
 static void dropped_for_all(void **state) {
   (void)state;
   DataSource x = csv("t.csv", 0, 1), y = csv("t.csv", 1, 2);
-  put("t.csv", "1,10\n,20\n3,30\n4,\n5,50\n6,60\n");
+  put_text("t.csv", "1,10\n,20\n3,30\n4,\n5,50\n6,60\n");
   x.missing = y.missing = MISSING_DROP;
   FeedInput in[2] = {{.name = "x", .type = TYPE_I32, .rank = 1, .size = {4}, .source = &x},
                      {.name = "y", .type = TYPE_I32, .rank = 1, .size = {4}, .source = &y}};
@@ -323,14 +260,14 @@ static void dropped_for_all(void **state) {
 static void classes(void **state) {
   (void)state;
   DataSource s = csv("t.csv", 1, 2);
-  put("t.csv", "x,kind\n1,dog\n2,cat\n3,\"dog\"\n4,ant\n");
+  put_text("t.csv", "x,kind\n1,dog\n2,cat\n3,\"dog\"\n4,ant\n");
   s.classes = CLASSES_AUTO;
   EXPECT(&s, 1, 2, 1, 2, 0);
   s.classes = CLASSES_LISTED, s.class_list = "dog\ncat\nant\n";
   EXPECT(&s, 1, 0, 1, 0, 2);
   s.class_list = "dog\ncat\n";
   expect_refused(&s, 1, "t.csv:5: column 1: 'ant' is none of the classes");
-  put("t.csv", "10\n9\n10\n");
+  put_text("t.csv", "10\n9\n10\n");
   s = csv("t.csv", 0, 1);
   s.classes = CLASSES_AUTO;
   EXPECT(&s, 1, 1, 0, 1);
@@ -347,14 +284,14 @@ static void classes(void **state) {
 static void date_columns(void **state) {
   (void)state;
   DataSource s = csv("t.csv", 0, 2);
-  put("t.csv", "day,n\n1970-01-02,5\n2000-01-01T12:00,6\n");
+  put_text("t.csv", "day,n\n1970-01-02,5\n2000-01-01T12:00,6\n");
   s.date = "iso";
   EXPECT(&s, 2, 1, 5, 10957.5, 6);
   s.since = 946684800;
   EXPECT(&s, 2, -10956, 5, 0.5, 6);
   s.seconds = true;
   EXPECT(&s, 2, -946598400, 5, 43200, 6);
-  put("t.csv", "day,n\n1970-01-02,5\n2000-01-41,6\n");
+  put_text("t.csv", "day,n\n1970-01-02,5\n2000-01-41,6\n");
   expect_refused(&s, 2, "t.csv:3: column 0: '2000-01-41' is no date and no number");
 }
 
@@ -393,15 +330,14 @@ static void large_files(void **state) {
 static void unclosed_quotes(void **state) {
   (void)state;
   DataSource s = csv("t.csv", 0, 1);
-  put("t.csv", "1,2\n3,\"4\n5,6\n");
+  put_text("t.csv", "1,2\n3,\"4\n5,6\n");
   expect_refused(&s, 1, "t.csv:2: a quoted field does not end");
-  put("t.csv", "1,2\n3,\"4\"x\n5,6\n");
+  put_text("t.csv", "1,2\n3,\"4\"x\n5,6\n");
   expect_refused(&s, 1,
                  "t.csv:2: a quoted field does not end at its closing quote: 'x' follows it");
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
       TEST(numbers_as_strtod), TEST(no_numbers),      TEST(dates),
       TEST(separators),        TEST(columns),         TEST(packed_and_several),

@@ -1,67 +1,8 @@
 // Tests feeds: the values of every kind of source, batches, epochs, shuffling, and messages about
 // malformed files.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/data_frame.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <zlib.h>
-
-#include "runtime/runtime.h"
-
-static char directory[] = "/tmp/meshc_feed_XXXXXX";
-static Arena *arena;
-static Diag *diag;
-
-static int set_up(void **state) {
-  (void)state;
-  return mkdtemp(directory) ? 0 : -1;
-}
-static int tear_down(void **state) {
-  (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", directory);
-  return system(command);
-}
-static int begin(void **state) {
-  (void)state;
-  arena = arena_new();
-  diag = diag_new(arena);
-  return 0;
-}
-static int end(void **state) {
-  (void)state;
-  arena_free(arena);
-  return 0;
-}
-static void again(void) {
-  end(NULL);
-  begin(NULL);
-}
-
-static void put(const char *name, const void *bytes, size_t n) {
-  FILE *f = fopen(arena_printf(arena, "%s/%s", directory, name), "wb");
-  assert_non_null(f);
-  assert_int_equal(fwrite(bytes, 1, n, f), n);
-  fclose(f);
-}
-static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
-
-static void expect_said(const char *part) {
-  char *text;
-  size_t n;
-  FILE *f = open_memstream(&text, &n);
-  diag_print(diag, f, false);
-  fclose(f);
-  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
-  assert_int_equal(diag_exit(diag), 5);
-  free(text);
-}
 
 static DataSource source(SourceKind kind, const char *path) {
   return (DataSource){.kind = kind,
@@ -180,12 +121,6 @@ static void csv_refusals(void **state) {
 }
 
 // -- binary sources -----------------------------------------------------------------------------
-
-static void put_gzip(const char *name, const void *bytes, unsigned n) {
-  gzFile f = gzopen(arena_printf(arena, "%s/%s", directory, name), "wb");
-  assert_int_equal(gzwrite(f, bytes, n), n);
-  gzclose(f);
-}
 
 static const unsigned char images[4 + 12 + 3 * 4] = {
     0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4};
@@ -324,7 +259,109 @@ static void streams(void **state) {
   expect_bad(in[0], "whole number of tokens");
 }
 
-// -- arrays, order, epochs ----------------------------------------------------------------------
+// Tokens in shards: a row and the token behind it lie within one. A shard of k tokens has (k - 1) /
+// 3 rows; one of them has none, and there are more than are open at a time.
+static void token_shards(void **state) {
+  (void)state;
+  enum { SHARDS = 70 };
+  uint16_t tokens[16];
+  int want[SHARDS * 4], rows = 0;
+  for (int k = 0; k < SHARDS; k++) {
+    int n = k == 1 ? 3 : k % 13 + 4;
+    for (int i = 0; i < n; i++) tokens[i] = (uint16_t)(100 * k + i);
+    put(arena_printf(arena, "part-%02d.bin", k), tokens, 2 * (size_t)n);
+    for (int i = 0; i < (n - 1) / 3; i++) want[rows++] = 100 * k + 3 * i;
+  }
+  DataSource x = source(SOURCE_TOKENS, "part-*.bin"), y;
+  x.token_bytes = 2;
+  y = x;
+  y.offset = 1;
+  FeedInput in[2] = {input("x", TYPE_I32, 3, &x), input("y", TYPE_I32, 3, &y)};
+  in[0].size[0] = in[1].size[0] = 1;
+  const void *data[2];
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    Feed *f = feed_open(2, in, 1, shuffle, 4, true, directory, diag);
+    assert_non_null(f);
+    assert_int_equal(feed_rows(f), rows);
+    int64_t sum = 0;
+    for (int r = 0; r < rows; r++) {
+      assert_int_equal(feed_next(f, data), 1);
+      const int32_t *now = data[0], *next = data[1];
+      assert_true(now[1] == now[0] + 1 && next[0] == now[1] && next[2] == now[2] + 1);
+      if (!shuffle) assert_int_equal(now[0], want[r]);
+      sum += now[0] - want[r];
+    }
+    assert_int_equal(sum, 0);
+    assert_int_equal(feed_next(f, data), 0);
+    feed_close(f);
+  }
+  put("part-33.bin", tokens, 7);
+  expect_bad(in[0], "part-33.bin has 7 bytes, from byte 0 on no whole number of tokens of 2 bytes");
+  x.path = "none-*.bin";
+  expect_bad(in[0], "no file matches");
+  x.path = "part-0[1].bin";
+  x.token_bytes = 4;
+  expect_bad(in[0], "No such file");
+}
+
+// A shard that is gone or has grown when a row of it is needed is named.
+static void lost_shards(void **state) {
+  (void)state;
+  static const uint32_t tokens[200] = {7, 1u << 31};
+  put("s-1.bin", tokens, sizeof tokens);
+  put("s-2.bin", tokens, sizeof tokens);
+  DataSource x = source(SOURCE_TOKENS, "s-*.bin");
+  x.token_bytes = 4;
+  FeedInput in = input("x", TYPE_I32, 40, &x);
+  in.size[0] = 1;
+  const void *data[1];
+  expect_bad(in, "s-*.bin: row 0, column 1: 2147483648 is not a value of i32");
+  in.type = TYPE_I64;
+  Feed *f = feed_open(1, &in, 1, false, 4, true, directory, diag);
+  assert_non_null(f);
+  assert_int_equal(feed_rows(f), 8);
+  // only the first rows are read before the first batch is asked for
+  assert_int_equal(unlink(path_of("s-2.bin")), 0);
+  for (int r = 0; r < 4; r++) assert_int_equal(feed_next(f, data), 1);
+  assert_int_equal(feed_next(f, data), -1);
+  feed_fault(f, diag);
+  expect_said("s-2.bin No such file or directory");
+  feed_close(f);
+}
+
+// Inputs that read the same text with the same vocabulary get the same ids, also beside another
+// feed, and after the text has changed the new ones.
+static void encoded_texts(void **state) {
+  (void)state;
+  char *here = realpath("tests/vocabularies/bpe.model", NULL);
+  assert_non_null(here);
+  DataSource x = source(SOURCE_TEXT, "t.txt"), y;
+  x.vocabulary = here;
+  y = x;
+  y.offset = 1;
+  FeedInput in[2] = {input("x", TYPE_I32, 4, &x), input("y", TYPE_I32, 4, &y)};
+  in[0].size[0] = in[1].size[0] = 1;
+  const void *data[2];
+  put_text("t.txt", "abcdefgh");
+  static const int32_t ids[] = {262, 382, 379, 372, 362, 378, 335, 14};
+  Feed *f = feed_open(2, in, 1, false, 0, true, directory, diag),
+       *g = feed_open(1, in, 1, false, 0, true, directory, diag);
+  assert_int_equal(feed_next(f, data), 1);
+  assert_memory_equal(data[0], ids, 16);
+  assert_memory_equal(data[1], ids + 1, 16);
+  feed_close(f);
+  assert_int_equal(feed_next(g, data), 1);
+  assert_memory_equal(data[0], ids, 16);
+  put_text("t.txt", "habcdefgh");
+  f = feed_open(1, in, 1, false, 0, true, directory, diag);
+  assert_int_equal(feed_next(f, data), 1);
+  assert_true(memcmp(data[0], ids, 16) != 0);
+  feed_close(f);
+  feed_close(g);
+  x.vocabulary = "none.model";
+  expect_bad(in[0], "none.model: No such file");
+  free(here);
+}
 
 static void put_array(int64_t rows, int64_t n) {
   Array x = {.type = TYPE_F32, .rank = 2, .size = {rows, n}, .elements = rows * n};
@@ -337,6 +374,90 @@ static void put_array(int64_t rows, int64_t n) {
       safetensors_write(arena_printf(arena, "%s/x.safetensors", directory), 1, &named, diag));
   array_free(&x);
 }
+
+// -- conversions, rings -------------------------------------------------------------------------
+
+static void put_numbers(Dtype type, const double *x, int64_t rows, int64_t n) {
+  Array a = {.type = type, .rank = 2, .size = {rows, n}, .elements = rows * n};
+  char *data = arena_alloc(arena, (size_t)(a.elements * dtype_bytes(type)));
+  for (int64_t i = 0; i < a.elements; i++) dtype_store(type, data + i * dtype_bytes(type), x[i]);
+  a.data = data;
+  assert_true(npy_write(path_of("n.npy"), &a, diag));
+}
+
+// Numbers in the types that files have, as those that inputs have, in rows of several lengths: in
+// runs of vectors and behind them, from memory and from the file.
+static void conversions(void **state) {
+  (void)state;
+  static const struct {
+    Dtype from, to;
+    double low, step;
+  } pair[] = {{TYPE_U8, TYPE_F32, 0, 1},      {TYPE_U8, TYPE_I32, 3, 1},
+              {TYPE_I64, TYPE_I32, -90, 7},   {TYPE_F64, TYPE_F32, -1.1, 0.3},
+              {TYPE_I32, TYPE_F64, -5, 1000}, {TYPE_F32, TYPE_F32, 0.5, 0.5}};
+  static const int64_t lengths[] = {1, 63, 64, 65, 200};
+  for (size_t k = 0; k < countof(pair); k++)
+    for (size_t l = 0; l < countof(lengths); l++) {
+      int64_t n = lengths[l];
+      double *x = arena_array(arena, double, 3 * n);
+      for (int64_t i = 0; i < 3 * n; i++) x[i] = pair[k].low + pair[k].step * (double)(i % 200);
+      put_numbers(pair[k].from, x, 3, n);
+      DataSource s = source(SOURCE_NPY, "n.npy");
+      for (int way = 0; way < 2; way++) {
+        FeedInput in = input("x", pair[k].to, n, &s);
+        in.size[0] = 3;
+        in.keep = way;
+        Feed *f = feed_open(1, &in, 3, false, 1, true, directory, diag);
+        const void *data[1];
+        assert_non_null(f);
+        assert_int_equal(feed_next(f, data), 3);
+        for (int64_t i = 0; i < 3 * n; i++) {
+          double want = dtype_round(pair[k].to, dtype_round(pair[k].from, x[i]));
+          double got = dtype_load(pair[k].to, (const char *)data[0] + i * dtype_bytes(pair[k].to));
+          if (got != want) fail_msg("pair %zu, element %d is %g, not %g", k, (int)i, got, want);
+        }
+        feed_close(f);
+      }
+    }
+  static const double far[] = {1, 2, 3e9, 4}, large[] = {1, 1e300, -1, 2};
+  DataSource s = source(SOURCE_NPY, "n.npy");
+  put_numbers(TYPE_I64, far, 2, 2);
+  expect_bad(input("x", TYPE_I32, 2, &s), "row 1, column 0: 3000000000 is not a value of i32");
+  put_numbers(TYPE_F64, large, 2, 2);
+  expect_bad(input("x", TYPE_F32, 2, &s), "row 0, column 1: ");
+}
+
+// Many more batches than a ring has slots, of small rows, by a fast and by a slow user; a feed that
+// is closed or moved while its ring is full.
+static void rings(void **state) {
+  (void)state;
+  enum { ROWS = 3000, BATCH = 2 };
+  put_array(ROWS, 1);
+  DataSource s = source(SOURCE_NPY, "x.npy");
+  FeedInput in = input("x", TYPE_F32, 1, &s);
+  in.size[0] = BATCH;
+  const void *data[1];
+  for (int slow = 0; slow < 2; slow++) {
+    Feed *f = feed_open(1, &in, BATCH, false, 1, false, directory, diag);
+    for (int epoch = 0; epoch < 4; epoch++) {
+      for (int r = 0; r < ROWS; r += BATCH) {
+        assert_int_equal(feed_next(f, data), BATCH);
+        assert_true(((const float *)data[0])[0] == r && ((const float *)data[0])[1] == r + 1);
+        if (slow && r % 1000 == 0) usleep(1000);
+      }
+      assert_int_equal(feed_next(f, data), 0);
+    }
+    usleep(2000);
+    assert_true(feed_seek(f, 0, 10, diag));
+    assert_int_equal(feed_next(f, data), BATCH);
+    assert_true(((const float *)data[0])[0] == 10);
+    usleep(2000);
+    assert_true(feed_wait_seconds(f) >= 0);
+    feed_close(f);
+  }
+}
+
+// -- arrays, order, epochs ----------------------------------------------------------------------
 
 static void arrays_and_axes(void **state) {
   (void)state;
@@ -497,11 +618,11 @@ static void synthetic(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
       TEST(csv_forms),   TEST(csv_refusals),    TEST(idx_files),       TEST(idx_names),
       TEST(cifar_files), TEST(streams),         TEST(arrays_and_axes), TEST(shuffled_epochs),
-      TEST(positions),   TEST(rows_must_agree), TEST(synthetic),
+      TEST(positions),   TEST(rows_must_agree), TEST(synthetic),       TEST(token_shards),
+      TEST(lost_shards), TEST(encoded_texts),   TEST(conversions),     TEST(rings),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

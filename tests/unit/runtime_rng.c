@@ -143,13 +143,18 @@ static void permutations_are_permutations(void **state) {
   for (size_t s = 0; s < countof(sizes); s++) {
     int64_t n = sizes[s], moved = 0;
     char *seen = calloc((size_t)n, 1);
+    int64_t *all = calloc((size_t)n, sizeof *all), one;
+    rng_permute(99, n, 0, n, all);
     for (int64_t i = 0; i < n; i++) {
-      int64_t p = rng_permute(99, n, i);
+      int64_t p = all[i];
       assert_true(p >= 0 && p < n && !seen[p]);
       seen[p] = 1;
       moved += p != i;
+      rng_permute(99, n, i, 1, &one);
+      assert_true(one == p);
     }
     if (n >= 100) assert_true(moved > n * 9 / 10);
+    free(all);
     free(seen);
   }
 }
