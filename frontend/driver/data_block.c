@@ -126,8 +126,9 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
   for (uint32_t i = 0; i < n && good; i++) {
     input[i].augment = kind == DATA_TRAIN && (!keep_last || listed);
     input[i].threads = threads;
+    input[i].ranks = s->ranks;
     if (s->ranks) input[i].part = ranks_rank(s->ranks), input[i].parts = ranks_count(s->ranks);
-    good = facts_supply(s, &input[i]);
+    good = facts_supply(s, &input[i]) && facts_share(s, &input[i]);
   }
   if (!good) return NULL;
   int64_t batch = dim_get(g->dims, block->over)->size;

@@ -6,6 +6,7 @@
 //   data.x.classes  u8, the names with a zero byte behind each
 #include "frontend/driver/params_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char prefix[] = "data.", mean_end[] = ".mean", classes_end[] = ".classes";
@@ -105,6 +106,64 @@ uint32_t facts_arrays(const Session *s, NamedArray *out) {
   return n;
 }
 
+// -- ranks --------------------------------------------------------------------------------------
+//
+// Rank 0 reads the source and tells the others what it has found, in the host's byte order, which
+// is that of all ranks:
+//   nmeans, nclasses u32 | means f64 | names of classes, with a zero byte behind each
+
+typedef struct ToldFacts {
+  uint32_t nmeans, nclasses;
+} ToldFacts;
+
+static char *pack_facts(Arena *a, const SourceFacts *f, size_t *n) {
+  ToldFacts head = {f->nmeans, f->nclasses};
+  size_t means = f->nmeans * sizeof *f->mean;
+  *n = sizeof head + means;
+  for (uint32_t i = 0; i < f->nclasses; i++) *n += strlen(f->class_name[i]) + 1;
+  char *out = arena_alloc(a, *n), *at = out + sizeof head + means;
+  memcpy(out, &head, sizeof head);
+  if (means) memcpy(out + sizeof head, f->mean, means);
+  for (uint32_t i = 0; i < f->nclasses; i++) {
+    size_t k = strlen(f->class_name[i]) + 1;
+    memcpy(at, f->class_name[i], k);
+    at += k;
+  }
+  return out;
+}
+
+static void unpack_facts(Arena *a, const char *input, const char *text, SourceFacts *out) {
+  ToldFacts head;
+  memcpy(&head, text, sizeof head);
+  size_t means = head.nmeans * sizeof *out->mean;
+  const char **name = arena_array(a, const char *, head.nclasses + 1), *at = text + sizeof head;
+  *out = (SourceFacts){.input = input,
+                       .nmeans = head.nmeans,
+                       .nclasses = head.nclasses,
+                       .mean = arena_copy(a, at, means),
+                       .class_name = name};
+  at += means;
+  for (uint32_t i = 0; i < head.nclasses; i++, at += strlen(at) + 1)
+    name[i] = arena_text(a, at, strlen(at));
+}
+
+// Finds the facts of a source. Several ranks call it together.
+static bool learn(Session *s, const FeedInput *in, SourceFacts *out) {
+  size_t n = 0;
+  const char *mine = "";
+  if (session_first(s)) {
+    if (!source_learn(s->arena, in, s->directory, out, s->diag)) return false;
+    if (!s->ranks) return true;
+    mine = pack_facts(s->arena, out, &n);
+  }
+  int64_t *start = arena_array(s->arena, int64_t, (size_t)ranks_count(s->ranks) + 1);
+  char *all = ranks_gather(s->ranks, mine, (int64_t)n, start);
+  if (!all) return false;
+  unpack_facts(s->arena, in->name, all, out);
+  free(all);
+  return true;
+}
+
 // -- the inputs of a data block -----------------------------------------------------------------
 
 static bool is_complete(const SourceFacts *f, const DataSource *s) {
@@ -120,6 +179,15 @@ static const DataSource *train_source(const Session *s, const char *input) {
   return NULL;
 }
 
+bool facts_share(Session *s, FeedInput *in) {
+  SourceFacts learned;
+  if (!s->ranks || in->facts || !source_has_facts(in->source)) return true;
+  if (!learn(s, in, &learned)) return false;
+  facts_keep(s, &learned);
+  in->facts = arena_copy(s->arena, entry_of(s, in->name), sizeof learned);
+  return true;
+}
+
 bool facts_supply(Session *s, FeedInput *in) {
   if (!source_has_facts(in->source)) return true;
   facts_read_saved(s);
@@ -129,7 +197,7 @@ bool facts_supply(Session *s, FeedInput *in) {
     FeedInput other = *in;
     SourceFacts learned;
     other.source = train;
-    if (!source_learn(s->arena, &other, s->directory, &learned, s->diag)) return false;
+    if (!learn(s, &other, &learned)) return false;
     facts_keep(s, &learned);
     known = entry_of(s, in->name);
   }

@@ -331,6 +331,9 @@ void facts_read_saved(Session *s);
 // Sets in->facts to what is known about the source of the input: from saved parameters, else from
 // data train. Leaves NULL if the source itself has to be read. Returns false after an error.
 MUST_USE bool facts_supply(Session *s, FeedInput *in);
+// With ranks, which call it together: if the source of an input has facts that are not known yet,
+// rank 0 finds them, and in->facts of all ranks gets them. Returns false after an error.
+MUST_USE bool facts_share(Session *s, FeedInput *in);
 // Writes the facts as arrays to out, at most two for each input. Returns their number.
 uint32_t facts_arrays(const Session *s, NamedArray *out);
 
