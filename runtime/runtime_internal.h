@@ -77,8 +77,8 @@ void file_unwritten(const char *path, int error, Diag *d);
 // Reads n bytes at `offset` to `out`. If they cannot all be read, returns false with a reason in
 // `why`. Any thread may call it.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
-// Returns all bytes of a file that has at most `most`, with a NUL behind them; the caller frees them.
-// Returns NULL with a reason in `why`.
+// Returns all bytes of a file that has at most `most`, with a NUL behind them; the caller frees
+// them. Returns NULL with a reason in `why`.
 char *datafile_whole(const Datafile *f, int64_t most, char *why);
 // Inflates a gzip file, but at most `limit` bytes of its content. *out gets the content, malloc'd,
 // *n its length. Returns false with a reason in `why` if that fails.

@@ -104,7 +104,7 @@ done
 together $first $others
 
 # -- again under ASan and UBSan: the build and the runners take what is left of the time ----------------------------
-small="suite_fuzz_graph suite_fuzz_data suite_fuzz_images suite_checkpoint_order suite_gspmd suite_ranks suite_last_batch"
+small="suite_fuzz_graph suite_fuzz_data suite_fuzz_vocabulary suite_fuzz_package suite_fuzz_images suite_checkpoint_order suite_gspmd suite_ranks suite_last_batch"
 sanitized() {
   use dev
   MESHC_END=$end

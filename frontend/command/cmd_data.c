@@ -273,8 +273,7 @@ static void print_block(const Session *s, const BlockFigures *b) {
   printf("  batches are delivered at %srows/s", rate_text(s->arena, b->rate));
   if (b->needed > 0)
     printf("; the step needs %srows/s (%s a step, predicted): it waits %.1f %% of the time",
-           rate_text(s->arena, b->needed), seconds_text(s->arena, b->step),
-           100 * waiting_share(b));
+           rate_text(s->arena, b->needed), seconds_text(s->arena, b->step), 100 * waiting_share(b));
   printf("\n");
 }
 

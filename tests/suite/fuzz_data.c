@@ -4,8 +4,9 @@
 // checkpoints get a matching checksum, are read, and their tensors are loaded. A file may be
 // refused with a message; it must not cause a crash or a hang.
 //
-//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1
-//                                                    prints inputs that fail
+//   suite_fuzz_data [count=N] [first=N] [seed=S] [only=csv]
+//
+// Input i of seed S is always the same; SHOW=1 prints inputs that fail.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static Whole whole[MAX_SEEDS];
 static uint32_t nwhole;
 static char directory[] = "/tmp/suite_fuzz_data_XXXXXX";
 static const Whole *under_work;
+static const char *only = "";
 
 static const DataSource plain = {
     .first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1, .token_bytes = 2};
@@ -130,6 +132,8 @@ static void add_csv_options(void) {
   }
 }
 
+static const char other_shard[] = "shard-2.bin"; // beside the one that is changed
+
 static void add_texts(void) {
   static const char csv[] = "a,b,c,kind\n1,2.5,-3,x\n\"4\",5,6e-1,\"y,\"\"z\"\n7,8,9,x\r\n1,1,1,"
                             "y\n0,0,0,x\n2,3,4,y\n5,6,7,x\n";
@@ -144,6 +148,13 @@ static void add_texts(void) {
   w = add("tokens.bin", SOURCE_TOKENS, NULL, 2, 4, TYPE_I32);
   w->source.offset = 1, w->source.skip = 2;
   fuzz_put(w->bytes, csv, sizeof csv - 1);
+  w = add("shard.bin", SOURCE_TOKENS, NULL, 2, 4, TYPE_I32);
+  w->source.path = "shard*.bin", w->source.token_bytes = 4;
+  fuzz_put(w->bytes, (const char[64]){1, 0, 0, 0, 2}, 64);
+  char beside[64];
+  snprintf(beside, sizeof beside, "%s/%s", directory, other_shard);
+  FILE *f = fopen(beside, "wb");
+  if (!f || fwrite(w->bytes->at, 4, 9, f) != 9 || fclose(f) != 0) BUG("cannot write %s", beside);
 }
 
 static void add_binaries(Arena *a) {
@@ -266,7 +277,8 @@ static void remove_files(void) {
                                       "step-1/shard-00000.safetensors",
                                       "step-1/shard-00001.safetensors",
                                       "step-1",
-                                      ".lock"};
+                                      ".lock",
+                                      other_shard};
   Arena *a = arena_new();
   for (uint32_t i = 0; i < nwhole; i++) unlink(arena_printf(a, "%s/%s", directory, whole[i].name));
   for (size_t i = 0; i < countof(other); i++) remove(arena_printf(a, "%s/%s", directory, other[i]));
@@ -296,9 +308,11 @@ static const char *files_make(void) {
   return wrong;
 }
 
+static const char *name_of(uint32_t i) { return whole[i].name; }
+
 static void input_make(FuzzText *t) {
   if (!nwhole) return;
-  under_work = &whole[fuzz_below(nwhole)];
+  under_work = &whole[fuzz_choose(nwhole, name_of, only)];
   *t = *under_work->bytes;
   for (uint32_t k = 1 + fuzz_below(4); k; k--) {
     if (fuzz_below(4))
@@ -366,6 +380,7 @@ static bool input_run(const FuzzText *t, uint64_t number) {
 int main(int argc, char **argv) {
   static const Fuzzer fuzzer = {
       .count = COUNT, .fault = files_make, .make = input_make, .run = input_run};
+  only = fuzz_only(argc, argv);
   int code = fuzz_run(argc, argv, &fuzzer);
   remove_files();
   return code;

@@ -186,6 +186,21 @@ static uint64_t option(int argc, char **argv, const char *name, uint64_t otherwi
   return otherwise;
 }
 
+const char *fuzz_only(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strncmp(argv[i], "only=", 5) == 0) return argv[i] + 5;
+  return "";
+}
+
+uint32_t fuzz_choose(uint32_t n, const char *(*name)(uint32_t), const char *wanted) {
+  uint32_t first = fuzz_below(n), i = first;
+  do {
+    if (strstr(name(i), wanted)) return i;
+    i = (i + 1) % n;
+  } while (i != first);
+  return first;
+}
+
 int fuzz_run(int argc, char **argv, const Fuzzer *f) {
   uint64_t count = option(argc, argv, "count", f->count), seed = option(argc, argv, "seed", 1),
            failed = 0;

@@ -40,5 +40,10 @@ typedef struct Fuzzer {
 // Runs a fuzzer: SUITE [count=N] [first=N] [seed=S]. Prints failures and the line of totals, and
 // returns the exit code. Input i of seed S is always the same; SHOW=1 prints inputs that fail.
 int fuzz_run(int argc, char **argv, const Fuzzer *f);
+// Returns the text behind only= in the arguments, "" if there is none: fuzzers that change several
+// kinds of files then change only those whose name has this text.
+const char *fuzz_only(int argc, char **argv);
+// Draws one of n kinds of files whose name has the text `wanted`; any, if there is none.
+uint32_t fuzz_choose(uint32_t n, const char *(*name)(uint32_t), const char *wanted);
 
 #endif
