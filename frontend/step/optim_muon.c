@@ -23,19 +23,12 @@ typedef struct Sides {
   DimId own[MAX_RANK], second[MAX_RANK], third[MAX_RANK];
 } Sides;
 
-static DimId twin(const Optim *o, DimId d, const char *mark) {
-  DimTable *t = o->g->dims;
-  const char *name = arena_printf(o->g->arena, "%s.%s", dim_get(t, d)->name, mark);
-  DimId have = dim_find(t, name);
-  return have ? have : dim_add(t, name, dim_get(t, d)->size, (Pos){0});
-}
-
 static Sides sides_of(const Optim *o, const Dims *side) {
   Sides s = {.o = o, .n = side->n};
   for (int i = 0; i < s.n; i++) {
     s.own[i] = side->at[i];
-    s.second[i] = twin(o, s.own[i], "muon");
-    s.third[i] = twin(o, s.own[i], "muon2");
+    s.second[i] = dim_twin(o->g->dims, s.own[i], "muon");
+    s.third[i] = dim_twin(o->g->dims, s.own[i], "muon2");
   }
   return s;
 }

@@ -83,6 +83,19 @@ DimId dim_local(DimTable *t, const char *name, int64_t size) {
   }
 }
 
+DimId dim_derived(DimTable *t, DimId d, const char *mark, int64_t size) {
+  const char *name = arena_printf(t->arena, "%s.%s", dim_get(t, d)->name, mark);
+  for (;; name = arena_printf(t->arena, "%s.again", name)) {
+    DimId have = dim_find(t, name);
+    if (!have) return dim_add(t, name, size, (Pos){0});
+    if (dim_get(t, have)->size == size) return have;
+  }
+}
+
+DimId dim_twin(DimTable *t, DimId d, const char *mark) {
+  return dim_derived(t, d, mark, dim_get(t, d)->size);
+}
+
 const char *dim_intern(const DimTable *t, const char *text) { return intern(t->names, text); }
 
 void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }

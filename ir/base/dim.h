@@ -80,6 +80,11 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
 // it out, so that it may be added after the first block. Returns the local dim of this name and
 // size if there is one. If another dim has the name, the new dim's name is longer.
 DimId dim_local(DimTable *t, const char *name, int64_t size);
+// Returns the whole dim NAME.mark of `size` elements, where NAME is the name of d. Adds it if there
+// is none; if another dim has the name, the new dim's name is longer. dim_twin has as many elements
+// as d: it is for values that have the elements of d along two dims.
+DimId dim_derived(DimTable *t, DimId d, const char *mark, int64_t size);
+DimId dim_twin(DimTable *t, DimId d, const char *mark);
 // The same for a dim of which step i of a loop over dim `by` needs the first live[i] elements.
 // dim_mean returns how many elements a step needs, rounded up: the mean over the steps.
 DimId dim_add_live(DimTable *t, const char *name, int64_t size, DimId by, const int64_t *live);
