@@ -109,7 +109,7 @@ typedef enum GroupKind {
   GROUP_KERNEL,
   GROUP_GEMM,
   GROUP_COLLECTIVE,
-  GROUP_ORDERED, // work in which the order of elements matters, such as cumulative sums, sorting
+  GROUP_ORDERED, // work on whole rows or matrices, such as cumulative sums, sorting, cholesky
   GROUP_ALIAS,   // a rename, split or merge that moves nothing: the same memory under other dims
   GROUP_LOOP,    // end of a scan; the groups of its loop come before it
   GROUP_SOURCE,  // declared tensors and constants: already in memory

@@ -211,6 +211,8 @@ expect "verify" 0 'verify: 2 values .* agree' "$gpu" eval examples/iris.mesh --v
 expect "verify a step" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/digits.mesh" --verify --mesh rows=2,cols=2 --layout b=rows,h=cols
 expect "a wrong number in a kernel" 4 'one processor.*E0809' "$gpu" train "$tmp/digits.mesh" --verify --fault kernel@0:0
 expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/digits.mesh" --fault value@0:0
+printf 'dim i = 3, j = 3\na[i, j] = where(index[i] == index[j], 2.0, 1)\noutput y = cholesky[i, j](a)\n' >"$tmp/matrix.mesh"
+expect "an operation on matrices" 1 'does not support cholesky, solve' "$gpu" run "$tmp/matrix.mesh"
 printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum[b](x * w)\n' >"$tmp/product.mesh"
 expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 # Of several algorithms for a product the fastest one is used, and kept in the cache: times of a later run do not matter. Without

@@ -54,7 +54,7 @@ static const struct {
     [ROLE_KERNEL] = {GROUP_KERNEL, "kernel"},
     [ROLE_GEMM] = {GROUP_GEMM, "a large contraction: library product"},
     [ROLE_COLLECTIVE] = {GROUP_COLLECTIVE, "collective"},
-    [ROLE_ORDERED] = {GROUP_ORDERED, "the order of elements matters: the runtime's own code"},
+    [ROLE_ORDERED] = {GROUP_ORDERED, "works on whole rows or matrices: the runtime's own code"},
     [ROLE_ALIAS] = {GROUP_ALIAS, "the same memory under other dims"},
     [ROLE_LOOP] = {GROUP_LOOP, "a loop: values of its steps stand before it"},
 };

@@ -64,7 +64,8 @@ static NodeRole role_of(const Fuser *f, NodeId n) {
   case SOURCE:
     return op_is_draw(x->op) ? ROLE_KERNEL : op_is_number(x->op) ? ROLE_NUMBER : ROLE_SOURCE;
   case CONTRACT: return is_gemm(f, n) ? ROLE_GEMM : ROLE_KERNEL;
-  case ORDERED: return ROLE_ORDERED;
+  case ORDERED:
+  case MATRIX: return ROLE_ORDERED;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
   case COLLECTIVE:
     return x->op == OP_SLICE_OWN || x->op == OP_TO_PARTIAL ? ROLE_KERNEL : ROLE_COLLECTIVE;

@@ -38,9 +38,9 @@ static bool follows_request(const Chooser *c, NodeId old) {
     FORCED,
     ALWAYS
   } by_class[] = {
-      [CONTRACT] = ALWAYS, [POINTWISE] = FORCED, [REDUCE] = FORCED,    [GATHER] = FORCED,
-      [WINDOW] = FORCED,   [ORDERED] = FORCED,   [COLLECTIVE] = NEVER, [REGION] = NEVER,
-      [MOVE] = NEVER,      [SOURCE] = NEVER,
+      [CONTRACT] = ALWAYS, [POINTWISE] = FORCED, [REDUCE] = FORCED, [GATHER] = FORCED,
+      [WINDOW] = FORCED,   [ORDERED] = FORCED,   [MATRIX] = FORCED, [COLLECTIVE] = NEVER,
+      [REGION] = NEVER,    [MOVE] = NEVER,       [SOURCE] = NEVER,
   };
   Op op = (Op)graph_node(c->from, old)->op;
   if (!c->requested[old].n) return false;

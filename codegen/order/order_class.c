@@ -91,6 +91,7 @@ static ClassId class_of(OrderClasses *s, NodeId n) {
   case CONTRACT: return class_free(s, n, CLASS_CONTRACT);
   case POINTWISE:
   case REDUCE:
+  case MATRIX:
   case GATHER: return class_free(s, n, CLASS_POINT);
   case WINDOW:
     // a choice along a dim (select) is computed in any order

@@ -117,6 +117,8 @@ void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_TO_PARTIAL) || n->op == OP_TAKE ||
       cls == ORDERED)
     arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
+  for (int i = 0; i < n->nargs && cls == MATRIX; i++)
+    arg[i] = in_memory(c, arg[i], "order: a number that is needed in memory");
   if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
 }
 

@@ -144,6 +144,7 @@ double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *con
   case REGION: return arg[0] ? merge_cost(g, n, arg[0]) : 0;
   case SOURCE:
   case ORDERED:
+  case MATRIX:
   case COLLECTIVE: break;
   }
   return 0;

@@ -185,6 +185,20 @@ static DimList order_region(const Chooser *c, const Node *n) {
   return order_derived(n, &c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]]);
 }
 
+// The batch dims in the order of the arguments, then the dims of the matrices.
+static DimList order_matrix(const Chooser *c, const Node *n) {
+  DimList list = {0};
+  for (int i = 0; i < n->nargs; i++)
+    for (int k = 0; k < c->at.at[n->args[i]].n; k++) {
+      DimId d = c->at.at[n->args[i]].at[k];
+      if (dims_has(&n->dims, d) && !dims_has(&list, d) && !attr_names(&n->attr, d))
+        list_insert(&list, list.n, d);
+    }
+  DimList rest = list_minus(&n->dims, &list);
+  for (int i = 0; i < rest.n; i++) list_insert(&list, list.n, rest.at[i]);
+  return list;
+}
+
 DimList order_default(const Chooser *c, const Node *n) {
   switch (op_row(n->op)->cls) {
   case SOURCE: return order_source(c, n);
@@ -199,6 +213,7 @@ DimList order_default(const Chooser *c, const Node *n) {
   case REGION: return order_region(c, n);
   case WINDOW: return order_derived(n, &c->at.at[n->args[0]]);
   case ORDERED: return order_derived(n, &c->at.at[n->args[0]]);
+  case MATRIX: return order_matrix(c, n);
   case MOVE:
     if (n->op != OP_BROADCAST) return order_derived(n, &c->at.at[n->args[0]]);
     break;

@@ -103,6 +103,7 @@ static void check_instr(Sharing *s, const Instr *in) {
     if (gemm_writes_extra(&in->u.gemm, GEMM_AUX)) keep_apart(s, *gemm_extra(&in->u.gemm, GEMM_AUX));
     break;
   case INSTR_ORDERED: keep_apart(s, in->u.ordered.dst); break;
+  case INSTR_MATRIX: keep_apart(s, in->u.matrix.dst); break;
   case INSTR_FILL: keep_apart(s, in->u.fill.dst); break;
   case INSTR_COPY: keep_apart(s, in->u.copy.dst); break;
   case INSTR_COLLECTIVE:
@@ -171,6 +172,10 @@ static void note_instr(Builder *b, BufferUse *use, const Instr *in) {
       if (gemm_extra(&in->u.gemm, x)) note_use(b, use, *gemm_extra(&in->u.gemm, x), 0);
   }
   if (in->kind == INSTR_ORDERED) note_use(b, use, in->u.ordered.src, 0);
+  if (in->kind == INSTR_MATRIX) {
+    note_use(b, use, in->u.matrix.a, 0);
+    note_use(b, use, in->u.matrix.b, 0);
+  }
   if (in->kind == INSTR_COPY) note_use(b, use, in->u.copy.src, 0);
   for (uint32_t p = 0; in->kind == INSTR_COLLECTIVE && p < in->u.collective.nparts; p++)
     note_use(b, use, in->u.collective.part[p].src, 0);

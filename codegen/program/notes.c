@@ -89,7 +89,8 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *va
     out->flops += note.flops;
     if (in->kind == INSTR_KERNEL) add_kernel_values(b, values, s, b->f->group[group].kernel);
     if (in->kind == INSTR_GEMM) add_product_values(b, values, g);
-    if (in->kind == INSTR_ORDERED) add_value(b, values, 0, 0, g->node[0]);
+    if (in->kind == INSTR_ORDERED || in->kind == INSTR_MATRIX)
+      add_value(b, values, 0, 0, g->node[0]);
     for (uint32_t i = 0; in->kind == INSTR_COLLECTIVE && i < g->nnodes; i++)
       add_value(b, values, 0, i, g->node[i]);
   }
@@ -105,7 +106,7 @@ void notes_make(Builder *b) {
     uint32_t at = i < b->from.n ? b->from.at[i] : 0;
     values.n = 0;
     if (in->kind == INSTR_KERNEL || in->kind == INSTR_GEMM || in->kind == INSTR_COLLECTIVE ||
-        in->kind == INSTR_ORDERED)
+        in->kind == INSTR_ORDERED || in->kind == INSTR_MATRIX)
       note_instr(b, at - 1, i, &values, out);
     if (in->kind == INSTR_COPY) out->written = in->u.copy.bytes, out->bytes = 2 * out->written;
     if (in->kind == INSTR_FILL) out->written = out->bytes = in->u.fill.bytes;

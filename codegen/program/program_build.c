@@ -17,7 +17,12 @@ static void emit_group(Builder *b, uint32_t at) {
   }
   case GROUP_GEMM: gemm_emit(b, g); break;
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
-  case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
+  case GROUP_ORDERED:
+    if (op_row((Op)graph_node(b->g, g->node[0])->op)->cls == MATRIX)
+      matrix_emit(b, g->node[0]);
+    else
+      ordered_emit(b, g->node[0]);
+    break;
   case GROUP_LOOP: loop_close(b, g->node[0]); break;
   case GROUP_ALIAS:
   case GROUP_SOURCE: break;

@@ -100,6 +100,7 @@ void kernels_drop_unused(Builder *b); // removes the kernels that no launch runs
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void gemm_emit(Builder *b, const Group *g);
 void ordered_emit(Builder *b, NodeId n);
+void matrix_emit(Builder *b, NodeId n);
 void collective_emit(Builder *b, const Group *g);
 
 // -- notes.c: Program.note, after the last instruction

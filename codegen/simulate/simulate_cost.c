@@ -159,6 +159,26 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
   return shared_out(s, fmax(work, s->parts.bytes) + s->m->launch, rows, rows * n < SOLO_ORDERED);
 }
 
+// Returns the seconds of an operation on matrices. A factorisation in f64 reaches about a fourth of
+// the rate of products of f32, and each call costs a launch.
+static double matrix_seconds(Sim *s, const MatrixCall *m) {
+  enum { SLOWER = 4 };
+  double calls = 1, right = 0;
+  for (int i = 0; i < m->nbatch; i++) calls *= sim_size(s, m->batch[i].count);
+  for (int i = 0; i < m->nright; i++)
+    right = (right > 0 ? right : 1) * sim_size(s, m->right[i].count);
+  const Ref *at[] = {&m->a, &m->b, &m->dst};
+  for (int i = 0; i < 3; i++) {
+    int64_t bytes = sim_bytes_behind(s, *at[i]);
+    if (i != 1 || right > 0) sim_access(s, *at[i], bytes, (double)bytes, i == 2);
+  }
+  CacheTraffic t = sim_touch(s, false, false);
+  double flops = calls * matrix_flops(m->kind, (double)m->m, (double)m->n, right);
+  double work = SLOWER * flops / machine_flops(s->m, TYPE_F32) + calls * s->m->launch;
+  s->parts = (SimParts){work, traffic_seconds(s, &t), s->m->launch};
+  return shared_out(s, fmax(work, s->parts.bytes) + s->m->launch, calls, flops < SOLO_FLOPS);
+}
+
 // Returns the seconds of a collective of processors that share memory, s->parts.latency of them
 // latency. They read each source once
 // and write each destination once. The second-level cache never serves data that another core has
@@ -208,6 +228,7 @@ static double core_seconds(Sim *s, const Instr *in) {
   case INSTR_KERNEL: return kernel_seconds(s, &in->u.kernel);
   case INSTR_GEMM: return gemm_seconds(s, &in->u.gemm);
   case INSTR_ORDERED: return ordered_seconds(s, &in->u.ordered);
+  case INSTR_MATRIX: return matrix_seconds(s, &in->u.matrix);
   case INSTR_FILL: return copy_seconds(s, NULL, in->u.fill.dst, in->u.fill.bytes);
   case INSTR_COPY: return copy_seconds(s, &in->u.copy.src, in->u.copy.dst, in->u.copy.bytes);
   default: return 0;

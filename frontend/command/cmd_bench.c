@@ -163,6 +163,7 @@ static const struct {
 } compared[] = {{INSTR_GEMM, "products"},
                 {INSTR_KERNEL, "kernels"},
                 {INSTR_ORDERED, "ordered"},
+                {INSTR_MATRIX, "matrices"},
                 {INSTR_COLLECTIVE, "collectives"}};
 
 // Returns the measured seconds of a step in all instructions of a kind.

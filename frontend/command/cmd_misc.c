@@ -51,6 +51,7 @@ static const struct {
                 "any dim; where windows reach over a border the neighbour's elements are fetched"},
     [ORDERED] = {"ordered", "any dim; along the ordered one sums, maxima and the first k are "
                             "combined, else it is gathered"},
+    [MATRIX] = {"matrix", "any dim but rows and columns, which are gathered"},
     [REGION] = {"loop", "any dim but the loop's own"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };

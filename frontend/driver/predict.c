@@ -18,6 +18,7 @@ json_t *simulation_json(const Simulation *t) {
   json_object_set_new(out, "kernels", json_real(t->of_kind[INSTR_KERNEL]));
   json_object_set_new(out, "products", json_real(t->of_kind[INSTR_GEMM]));
   json_object_set_new(out, "ordered", json_real(t->of_kind[INSTR_ORDERED]));
+  json_object_set_new(out, "matrices", json_real(t->of_kind[INSTR_MATRIX]));
   json_object_set_new(out, "copies", json_real(t->of_kind[INSTR_FILL] + t->of_kind[INSTR_COPY]));
   return out;
 }

@@ -6,13 +6,10 @@
 #include "frontend/report/kernel_facts.h"
 
 static const char *const kind_words[] = {
-    [INSTR_KERNEL] = "kernel",
-    [INSTR_GEMM] = "product",
-    [INSTR_ORDERED] = "ordered",
-    [INSTR_FILL] = "fill",
-    [INSTR_COPY] = "copy",
-    [INSTR_COMMIT] = "commit",
-    [INSTR_COLLECTIVE] = "collective",
+    [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product",
+    [INSTR_ORDERED] = "ordered", [INSTR_MATRIX] = "matrix",
+    [INSTR_FILL] = "fill",       [INSTR_COPY] = "copy",
+    [INSTR_COMMIT] = "commit",   [INSTR_COLLECTIVE] = "collective",
 };
 
 // What is needed to make the facts.

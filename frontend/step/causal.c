@@ -141,6 +141,7 @@ static TimeSet set_of(Search *s, NodeId id) {
   case WINDOW: return windowed(s, n, set);
   case ORDERED: return ordered(s, n, set);
   case REGION: return n->op == OP_SCAN ? 0 : in_loop(s, id, n, set);
+  case MATRIX:
   case GATHER: return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
   case MOVE:
     if (n->op == OP_RENAME) return renamed(s, n, set);
@@ -191,6 +192,7 @@ static const char *reason(const Search *s, const Node *n) {
         s->c->a, "it combines all positions of %s, and no mask leaves out the later ones", name);
   case WINDOW: return arena_printf(s->c->a, "its window reads positions of %s after its own", name);
   case ORDERED: return arena_printf(s->c->a, "its order of %s depends on all positions", name);
+  case MATRIX: return arena_printf(s->c->a, "it needs matrices with all positions of %s", name);
   case GATHER: return arena_printf(s->c->a, "it looks up positions of %s that ids choose", name);
   case REGION:
     return n->op == OP_FINAL ? "it is the state after the last position"

@@ -23,6 +23,7 @@ static int count_rows(const bool *dim, const Dims *dims) {
 // the result is computed from other rows or from several rows. dim is RowFacts.dim.
 static bool along_rows(const Node *n, const bool *dim) {
   OpClass cls = op_row((Op)n->op)->cls;
+  if (cls == MATRIX) return dim[n->attr.dims[0]] || dim[n->attr.dims[1]];
   return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 &&
          dim[n->attr.dims[0]];
 }

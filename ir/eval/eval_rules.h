@@ -60,6 +60,7 @@ EvalRule eval_point;
 #define RULE_GATHER(point, other) other
 #define RULE_WINDOW(point, other) other
 #define RULE_ORDERED(point, other) other
+#define RULE_MATRIX(point, other) other
 #define RULE_REGION(point, other) other
 #define RULE_COLLECTIVE(point, other) other
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \

@@ -11,6 +11,7 @@
 
 #include "ir/base/dim.h"
 #include "ir/base/dtype.h"
+#include "ir/program/matrix.h"
 #include "ir/program/monoid.h"
 #include "ir/program/ordered_flags.h"
 #include "ir/program/spec.h"
@@ -32,6 +33,7 @@ typedef enum OpClass {
   GATHER,
   WINDOW,
   ORDERED,
+  MATRIX,
   REGION,
   COLLECTIVE
 } OpClass;
@@ -72,6 +74,8 @@ extern const OpRow op_rows[];
 static inline const OpRow *op_row(Op op) { return &op_rows[op]; }
 static inline bool op_is_decl(Op op) { return op_row(op)->flags & DECLARED; }
 static inline bool op_is_draw(Op op) { return op_row(op)->flags & DRAW; }
+// Sets *out to the kind of an operation of class MATRIX. Returns false for other operations.
+bool op_matrix(Op op, MatrixKind *out);
 // Returns the operation that combines two values of type t as monoid m (sum, maximum or another)
 // does: OP_ADD for a sum.
 Op monoid_op(Monoid m, Dtype t);
@@ -142,7 +146,9 @@ typedef struct Attr {
   // Of a const: 1 + the index of the `size(dim)` that it comes from, else 0. Consts with different
   // tags are different nodes, so that a later step can replace each by the actual number of rows.
   uint32_t tag;
-  unsigned flags;  // options of an ordered operation: ORDER_EXCLUSIVE and others (ordered_flags.h)
+  // Options of an ordered operation, ORDER_EXCLUSIVE and others (ordered_flags.h), or of a matrix
+  // operation, MATRIX_UPPER (ir/program/matrix.h).
+  unsigned flags;
   RegionId region; // the loop of a carry, at or scan
 } Attr;
 

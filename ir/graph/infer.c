@@ -425,6 +425,53 @@ static bool infer_top_k(InferCall *c) {
   return add_new(c, to);
 }
 
+// -- operations on matrices ---------------------------------------------------------------------
+
+static MatrixKind matrix_kind_of(const InferCall *c) {
+  MatrixKind k;
+  if (!op_matrix(c->op, &k)) BUG("%s is no matrix op", op_row(c->op)->text);
+  return k;
+}
+
+// Adds the dims of argument i, except attr.dims.
+static bool add_other_dims(InferCall *c, int i) {
+  const Dims *dims = &c->arg[i]->dims;
+  for (int k = 0; k < dims->n; k++)
+    if (!dim_in(dims->at[k], c->attr->ndims, c->attr->dims) && !add_dim(c, dims->at[k]))
+      return false;
+  return true;
+}
+
+static bool want_square(const InferCall *c) {
+  DimId rows = c->attr->dims[0], columns = c->attr->dims[1];
+  return dim_of(c, rows)->size == dim_of(c, columns)->size ||
+         refuse(c, "the matrix is not square: %s and %s differ in size", name_of(c, rows),
+                name_of(c, columns));
+}
+
+// The second argument of a SOLUTION has the dim of rows, in whose place the result has the dim of
+// columns.
+static bool want_right_side(InferCall *c) {
+  const Dims *b = &c->arg[1]->dims;
+  const DimId *d = c->attr->dims;
+  if (!dims_has(b, d[0])) return refuse(c, "argument 2 has no dim %s", name_of(c, d[0]));
+  if (dims_has(b, d[1])) return refuse(c, "argument 2 has the dim %s", name_of(c, d[1]));
+  return add_other_dims(c, 1) && add_dim(c, d[1]);
+}
+
+static bool infer_matrix(InferCall *c) {
+  const MatrixRow *row = &matrix_rows[matrix_kind_of(c)];
+  if (arg_type(c, 0) != TYPE_F32 && arg_type(c, 0) != TYPE_F64)
+    return refuse(c, "argument 1 is %s, not f32 or f64", dtype_text(arg_type(c, 0)));
+  if (!want_lists(c, 2, 0) || !same_types(c, 0) || !distinct(c)) return false;
+  for (int i = 0; i < 2; i++)
+    if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
+      return refuse(c, "argument 1 has no dim %s", name_of(c, c->attr->dims[i]));
+  if (!want_square(c) || !add_other_dims(c, 0)) return false;
+  if (row->result == MATRIX_SAME) return add_dims(c, 2, c->attr->dims);
+  return row->result == MATRIX_NUMBER || want_right_side(c);
+}
+
 // -- loops --------------------------------------------------------------------------------------
 
 static bool want_region(const InferCall *c) {

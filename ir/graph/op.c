@@ -31,6 +31,16 @@ static const char *const stages[STAGE_COUNT][2] = {
 const char *stage_text(Stage s) { return stages[s][0]; }
 const char *stage_holds(Stage s) { return stages[s][1]; }
 
+bool op_matrix(Op op, MatrixKind *out) {
+  static const MatrixKind kind[OP_COUNT] = {
+#define MATRIX(id, text, shape, result) [OP_##id] = 1 + MATRIX_##id,
+#include "ir/program/matrix.def"
+#undef MATRIX
+  };
+  if (kind[op]) *out = kind[op] - 1;
+  return kind[op];
+}
+
 Op monoid_op(Monoid m, Dtype t) {
   switch (m) {
   case MONOID_SUM: return OP_ADD;

@@ -68,7 +68,8 @@ static bool is_guarded(const Hoist *h, RegionId r) { return region_get(h->from, 
 
 static bool is_heavy(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
-  return cls == REDUCE || cls == CONTRACT || cls == GATHER || cls == WINDOW || cls == ORDERED;
+  return cls == REDUCE || cls == CONTRACT || cls == GATHER || cls == WINDOW || cls == ORDERED ||
+         cls == MATRIX;
 }
 
 static bool names(const Node *n, DimId t) {

@@ -34,6 +34,7 @@ static SimplifyRule *const simplify_class[] = {
     [GATHER] = keep,
     [WINDOW] = simplify_window,
     [ORDERED] = keep,
+    [MATRIX] = keep,
     [REGION] = simplify_region,
     [COLLECTIVE] = keep,
 };

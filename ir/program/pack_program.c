@@ -273,6 +273,38 @@ static const PackField ordered_fields[] = {
 };
 static RECORD(Ordered, ordered);
 
+static const PackField matrices_fields[] = {
+    INSIDE(MatrixCall, batch, count, RECORD, .record = &size_record), STRIDE(MatrixCall, batch, a),
+    STRIDE(MatrixCall, batch, b), STRIDE(MatrixCall, batch, dst)};
+static const PackRecord matrices_record = {"MatrixCall.batch", SIZE(MatrixCall, batch[0]),
+                                           countof(matrices_fields), matrices_fields};
+static const PackField right_fields[] = {
+    INSIDE(MatrixCall, right, count, RECORD, .record = &size_record), STRIDE(MatrixCall, right, b),
+    STRIDE(MatrixCall, right, dst)};
+static const PackRecord right_record = {"MatrixCall.right", SIZE(MatrixCall, right[0]),
+                                        countof(right_fields), right_fields};
+
+static const PackField matrix_fields[] = {
+    INT(MatrixCall, kind, 0, MATRIX_KINDS - 1),
+    INT(MatrixCall, type, 0, TYPE_COUNT - 1),
+    INT(MatrixCall, flags, 0, UINT32_MAX),
+    SIZED(MatrixCall, m),
+    SIZED(MatrixCall, n),
+    ANY(MatrixCall, a_row),
+    ANY(MatrixCall, a_column),
+    ANY(MatrixCall, b_row),
+    ANY(MatrixCall, dst_row),
+    ANY(MatrixCall, dst_column),
+    COUNT(MatrixCall, nbatch, MAX_RANK),
+    USED(MatrixCall, batch, RECORD, nbatch, .record = &matrices_record),
+    COUNT(MatrixCall, nright, MAX_RANK),
+    USED(MatrixCall, right, RECORD, nright, .record = &right_record),
+    HAS(MatrixCall, a, ref),
+    HAS(MatrixCall, b, ref),
+    HAS(MatrixCall, dst, ref),
+};
+static RECORD(MatrixCall, matrix);
+
 // The members of Instr.u: their offsets are those in u.
 #define OF_U(member, kind_, ...)                                                                   \
   {                                                                                                \
@@ -312,6 +344,7 @@ static const PackRecord *const instr_choice[] = {
     [INSTR_GEMM] = &gemm_record,
     [INSTR_COLLECTIVE] = &collective_record,
     [INSTR_ORDERED] = &ordered_record,
+    [INSTR_MATRIX] = &matrix_record,
     [INSTR_FILL] = &fill_record,
     [INSTR_COPY] = &copy_record,
     [INSTR_COMMIT] = NULL,

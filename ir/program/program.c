@@ -44,8 +44,8 @@ const InstrValue *program_instr_value(const Program *p, uint32_t i) {
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
   static const char *const kind[] = {
       [INSTR_KERNEL] = "kernel", [INSTR_GEMM] = "product", [INSTR_ORDERED] = "ordered",
-      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",    [INSTR_COMMIT] = "commit",
-      [INSTR_LOOP] = "loop",     [INSTR_END] = "end"};
+      [INSTR_MATRIX] = "matrix", [INSTR_FILL] = "fill",    [INSTR_COPY] = "copy",
+      [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop",    [INSTR_END] = "end"};
   const InstrValue *made = program_instr_value(p, i);
   *pos = made ? made->pos : (Pos){0};
   if (made && made->value) return made->value;
@@ -239,12 +239,25 @@ int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k) {
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
+int64_t matrix_right(const MatrixCall *m) {
+  int64_t n = matrix_rows[m->kind].result == MATRIX_SOLUTION;
+  for (int i = 0; i < m->nright; i++) n *= most_of(m->right[i].count);
+  return n;
+}
+
+static int64_t matrix_scratch(const MatrixCall *m) {
+  MatrixSizes s = {m->m, m->n, matrix_right(m)};
+  int64_t bytes = matrix_room(m->kind, &s) * (int64_t)sizeof(double);
+  return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
 int64_t program_scratch(const Program *p) {
   int64_t most = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
     int64_t bytes =
-        in->kind == INSTR_ORDERED ? scratch_of(p, &in->u.ordered)
+        in->kind == INSTR_ORDERED  ? scratch_of(p, &in->u.ordered)
+        : in->kind == INSTR_MATRIX ? matrix_scratch(&in->u.matrix)
         : in->kind == INSTR_GEMM
             ? gemm_scratch(in->u.gemm.factors, most_of(in->u.gemm.n), most_of(in->u.gemm.k))
             : 0;
@@ -484,6 +497,21 @@ static void put_ordered(const Out *o, const Ordered *x) {
         x->row[i].src, x->row[i].dst);
 }
 
+static void put_matrix(const Out *o, const MatrixCall *x) {
+  bool two = matrix_rows[x->kind].result == MATRIX_SOLUTION;
+  put(o, "%s%s %s %" PRId64 " x %" PRId64 "; %s by (%" PRId64 ", %" PRId64 ")",
+      matrix_rows[x->kind].text, x->flags & MATRIX_UPPER ? " upper" : "", dtype_text(x->type), x->m,
+      x->n, ref_text(o, x->a), x->a_row, x->a_column);
+  if (two) put(o, ", %s by %" PRId64, ref_text(o, x->b), x->b_row);
+  put(o, " -> %s by (%" PRId64 ", %" PRId64 ")\n", ref_text(o, x->dst), x->dst_row, x->dst_column);
+  for (int i = 0; i < x->nbatch; i++)
+    put(o, "    matrices %s strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n",
+        size_text(o, x->batch[i].count), x->batch[i].a, x->batch[i].b, x->batch[i].dst);
+  for (int i = 0; i < x->nright; i++)
+    put(o, "    columns %s strides (%" PRId64 ", %" PRId64 ")\n", size_text(o, x->right[i].count),
+        x->right[i].b, x->right[i].dst);
+}
+
 static const char *block_of(const Out *o, int rank, const int64_t *block, const Size *valid) {
   const char *text = "";
   for (int i = 0; i < rank; i++) {
@@ -528,6 +556,7 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_GEMM: put_gemm(o, &x->u.gemm); break;
   case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
   case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
+  case INSTR_MATRIX: put_matrix(o, &x->u.matrix); break;
   case INSTR_FILL:
     put(o, "fill %s %" PRId64 " bytes%s\n", ref_text(o, x->u.fill.dst), x->u.fill.bytes,
         x->u.fill.streamed ? " streamed" : "");
@@ -615,6 +644,11 @@ void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void 
   case INSTR_ORDERED:
     visit(context, &in->u.ordered.src);
     visit(context, &in->u.ordered.dst);
+    break;
+  case INSTR_MATRIX:
+    visit(context, &in->u.matrix.a);
+    visit(context, &in->u.matrix.b);
+    visit(context, &in->u.matrix.dst);
     break;
   case INSTR_FILL: visit(context, &in->u.fill.dst); break;
   case INSTR_COPY:

@@ -17,6 +17,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/base/mesh.h"
+#include "ir/program/matrix.h"
 #include "ir/program/monoid.h"
 #include "ir/program/spec.h"
 
@@ -381,11 +382,36 @@ typedef struct Ordered {
   Ref src, dst;
 } Ordered;
 
+// An operation on matrices, one matrix after the other. Strides are in elements.
+typedef struct MatrixCall {
+  MatrixKind kind;
+  Dtype type;              // f32 or f64, of both arguments and the result; all are computed in f64
+  unsigned flags;          // MATRIX_UPPER
+  int64_t m, n;            // rows and columns of a matrix
+  int64_t a_row, a_column; // of the matrix
+  int64_t b_row;           // of the second argument, if there is one
+  int64_t dst_row, dst_column; // of the result; dst_column is 0 if its columns are those of b
+  uint8_t nbatch;              // number of loops over matrices, outermost first
+  struct {
+    Size count;
+    int64_t a, b, dst;
+  } batch[MAX_RANK];
+  uint8_t nright; // number of loops over columns of the second argument
+  struct {
+    Size count;
+    int64_t b, dst;
+  } right[MAX_RANK];
+  Ref a, b, dst; // b is a if there is no second argument
+} MatrixCall;
+// Returns the most columns of the second argument, 0 if there is none.
+int64_t matrix_right(const MatrixCall *m);
+
 typedef enum InstrKind {
   INSTR_KERNEL,
   INSTR_GEMM,
   INSTR_COLLECTIVE,
   INSTR_ORDERED,
+  INSTR_MATRIX,
   INSTR_FILL, // sets bytes to 0
   INSTR_COPY, // copies bytes from src to dst
   // Only later instructions change persistent tensors. They run only if no processor has reported
@@ -403,6 +429,7 @@ typedef struct Instr {
     Gemm gemm;
     Collective collective;
     Ordered ordered;
+    MatrixCall matrix;
     struct {
       Ref dst;
       int64_t bytes;

@@ -150,12 +150,13 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
 // Returns whether `axis` may split a dim of the result that no rule and no argument asks for
 // (CLAIM_MOVED). This is so if the axis splits arguments, none of them a weight, and each dim that
 // a rule or an argument asks for would need a conversion. Conversions of arguments count. Those of
-// the result count only for lookups under a hard rule (`ruled`) and for ordered operations, because
-// the partial sums of other results may be reduced later.
+// the result count only for lookups under a hard rule (`ruled`), ordered operations and matrices,
+// because the partial sums of other results may be reduced later.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
-       moves = (cls == GATHER && ruled) || cls == ORDERED; // else partial sums may be reduced later
+       moves = (cls == GATHER && ruled) || cls == ORDERED ||
+               cls == MATRIX; // else partial sums may be reduced later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     if (sharding_dim_of(&c->placer->result.settled[arg], axis) < 0) continue;

@@ -16,6 +16,8 @@
 //   ordered    sorted                            full
 //              of a top_k                        each processor finds candidates, which are merged
 //              of a running operation, other     stays
+//   matrix     rows and columns                  full
+//              other                             stays
 //   region     the dim that the loop runs over   full
 //              other                             stays
 #include "partition/sharding/sharding_internal.h"
@@ -76,6 +78,10 @@ static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
+static DimRole matrix_role(const Node *n, DimId d) {
+  return attr_names(&n->attr, d) ? (DimRole){.kind = ROLE_FULL} : keep(n, d);
+}
+
 // Returns what becomes of a split of dim d in node n, an operation of a loop. Values that enter or
 // leave the loop keep their dims, but each step needs all of the dim that the loop runs over.
 static DimRole region_role(const Node *n, DimId d) {
@@ -96,6 +102,7 @@ DimRole dim_role_of(const Graph *g, NodeId id, int i, int j) {
   case GATHER: return gather_role(g, n, i, d);
   case WINDOW: return window_role(n, d);
   case ORDERED: return ordered_role(g, n, d);
+  case MATRIX: return matrix_role(n, d);
   case REGION: return region_role(n, d);
   case COLLECTIVE: break;
   }
@@ -129,6 +136,7 @@ static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
 Axes split_allowed(const Graph *g, NodeId id, int k, Axes axes) {
   const Node *n = graph_node(g, id);
   DimId d = n->dims.at[k];
+  if (op_row((Op)n->op)->cls == MATRIX && attr_names(&n->attr, d)) return (Axes){0};
   if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};
   if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr.dims[0]) return (Axes){0};
   if (n->op == OP_TOP_K && d == n->attr.to[0]) return (Axes){0};

@@ -10,8 +10,9 @@
 // user. Results of other operations are assumed to be fused into their users.
 static bool is_stored(const Node *n) {
   static const bool in_memory[] = {
-      [REDUCE] = true,  [CONTRACT] = true, [GATHER] = true,  [COLLECTIVE] = true, [WINDOW] = false,
-      [ORDERED] = true, [REGION] = true,   [SOURCE] = false, [POINTWISE] = false, [MOVE] = false};
+      [REDUCE] = true,  [CONTRACT] = true,   [GATHER] = true, [COLLECTIVE] = true,
+      [WINDOW] = false, [ORDERED] = true,    [MATRIX] = true, [REGION] = true,
+      [SOURCE] = false, [POINTWISE] = false, [MOVE] = false};
   return in_memory[op_row((Op)n->op)->cls];
 }
 

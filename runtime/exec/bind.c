@@ -334,6 +334,13 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     b->u.ordered.src = address(c, in->u.ordered.src);
     b->u.ordered.dst = address(c, in->u.ordered.dst);
     break;
+  case INSTR_MATRIX:
+    b->u.matrix.what = &in->u.matrix;
+    b->u.matrix.engine = matrix_engine();
+    b->u.matrix.a = address(c, in->u.matrix.a);
+    b->u.matrix.b = address(c, in->u.matrix.b);
+    b->u.matrix.dst = address(c, in->u.matrix.dst);
+    break;
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
@@ -421,6 +428,19 @@ static void size_ordered(const Context *c, BoundOrdered *b) {
   }
 }
 
+static void size_matrix(const Context *c, BoundMatrix *b) {
+  b->matrices = b->right = 1;
+  for (int i = 0; i < b->what->nbatch; i++) {
+    b->count[i] = size_value(c, b->what->batch[i].count);
+    b->matrices *= b->count[i];
+  }
+  for (int i = 0; i < b->what->nright; i++) {
+    b->right_count[i] = size_value(c, b->what->right[i].count);
+    b->right *= b->right_count[i];
+  }
+  if (matrix_rows[b->what->kind].result != MATRIX_SOLUTION) b->right = 0;
+}
+
 static void size_collective(const Context *c, const Collective *w, BoundInstr *b) {
   for (uint32_t i = 0; i < w->nparts; i++)
     for (int d = 0; d < w->part[i].rank; d++) {
@@ -445,6 +465,10 @@ static void size_instr(const Exec *e, const Context *c, const Instr *in, BoundIn
   case INSTR_ORDERED:
     size_ordered(c, &b->u.ordered);
     b->solo = b->u.ordered.rows * b->u.ordered.n < SOLO_ORDERED;
+    break;
+  case INSTR_MATRIX:
+    size_matrix(c, &b->u.matrix);
+    b->solo = matrix_work(&b->u.matrix) < SOLO_FLOPS;
     break;
   case INSTR_COLLECTIVE: size_collective(c, &in->u.collective, b); break;
   case INSTR_LOOP: b->u.loop.count = size_value(c, in->u.loop.count); break;

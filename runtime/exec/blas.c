@@ -55,6 +55,7 @@ static Sgemm *sgemm;
 static Dgemm *dgemm;
 static char blas_name[128] = "none";
 static GuardOnce once;
+static void *opened; // the library, or NULL
 
 // Writes the address of function `name` of the library to `out`, a function pointer of `size`
 // bytes. The address is copied as bytes, because ISO C has no cast from object to function
@@ -124,12 +125,17 @@ static void open_library(void) {
       !symbol(library, "blas_memory_free", &give_buffer, sizeof give_buffer))
     take_buffer = NULL;
   if (found) name_library(library);
+  opened = library;
 }
 
 bool blas_open(const char **name) {
   guard_once(&once, open_library);
   if (name) *name = blas_name;
   return sgemm != NULL;
+}
+
+bool blas_function(const char *name, void *out, size_t size) {
+  return opened && symbol(opened, name, out, size);
 }
 
 static bool room_for_buffer(void) {

@@ -168,6 +168,17 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, scratch_of(e, worker));
 }
 
+static void run_matrix(const Exec *e, const BoundMatrix *at_base, int worker, int member,
+                       int members, const LoopSteps *steps) {
+  BoundMatrix moved = *at_base;
+  moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
+  moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
+  moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
+  int64_t lo, hi;
+  share_of(moved.matrices, 1, member, members, &lo, &hi);
+  matrix_run(&moved, lo, hi, scratch_of(e, worker));
+}
+
 // Returns the number of the first chunk that worker `member` runs; a chunk is a part of a kernel
 // launch. The launch is divided into about equal numbers of units (iterations of the outermost loop
 // of the kernel), not of chunks. The reason is that some chunks have fewer units than others.
@@ -213,6 +224,7 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
   if (b->kind == INSTR_GEMM) run_shares(e, context, b, worker, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
+  if (b->kind == INSTR_MATRIX) run_matrix(e, &b->u.matrix, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
   const BoundKernel *k = &b->u.kernel;
   run_chunks(e, context, i, worker, first_chunk(k, member, members),

@@ -13,6 +13,7 @@
 #include "collectives/ranks/ranks.h"
 #include "runtime/exec/crew.h"
 #include "runtime/exec/device.h"
+#include "runtime/exec/matrix_internal.h"
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
 
@@ -62,6 +63,7 @@ typedef struct BoundInstr {
     BoundKernel kernel;
     BoundGemm gemm;
     BoundOrdered ordered;
+    BoundMatrix matrix;
     struct {
       void *dst;
       const void *src;
@@ -129,7 +131,7 @@ struct Exec {
   bool defers; // kernels compute the sums over processors that collectives leave to them (SetSum)
   char *zeros; // if not `defers`: what kernels read instead of the blocks of other processors
   int64_t zeros_bytes;
-  char *scratch;         // work memory of all workers for INSTR_ORDERED and products of bf16
+  char *scratch;         // work memory of all workers: orders, matrices, products
   int64_t scratch_bytes; // bytes of `scratch` that one worker has
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena

@@ -88,6 +88,7 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
     return b->u.gemm.c + ref_moved(in->u.gemm.c, steps->depth, steps->at);
   case INSTR_ORDERED:
     return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);
+  case INSTR_MATRIX: return b->u.matrix.dst + ref_moved(in->u.matrix.dst, steps->depth, steps->at);
   case INSTR_COLLECTIVE: return b->u.valid.to[m->ptr];
   default: return NULL;
   }

@@ -1,5 +1,6 @@
 // Chooses how products of matrices are computed on this machine: by instructions of the CPU
 // (f32_gemm.c, bf16_gemm.c) or by a library (blas.c).
+#include "runtime/exec/matrix_internal.h"
 #include "runtime/exec/product_internal.h"
 
 #include <string.h>
@@ -70,9 +71,15 @@ bool products_check(const Program *p, Diag *d) {
   return !missing;
 }
 
+static bool has_matrices(const Program *p) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_MATRIX) return true;
+  return false;
+}
+
 bool products_reserve(const Program *p, int workers, Diag *d) {
   DtypeSet set = types_of_products(p);
-  bool needed = false;
+  bool needed = has_matrices(p) && matrix_engine() != &matrix_plain;
   for (int t = 0; t < TYPE_COUNT; t++)
     needed |= (set & dtype_bit((Dtype)t)) && product_is_blas(product_way((Dtype)t, NULL));
   if (!needed || blas_reserve(workers)) return true;

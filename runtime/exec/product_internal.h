@@ -15,14 +15,19 @@ Multiply f32_gemm, bf16_gemm, blas_gemm;
 bool f32_gemm_open(const char **name);  // MESHC_F32=none forbids its use
 bool bf16_gemm_open(const char **name); // MESHC_BF16 restricts the instructions
 
+// Writes the address of a function of OpenBLAS, such as "dpotrf_" of LAPACK, to `out`, a function
+// pointer of `size` bytes. Returns false if there is no OpenBLAS or no such function in it. Call
+// blas_open before.
+bool blas_function(const char *name, void *out, size_t size);
+
 // Computes a product of f32 by parts of at most `piece` elements of k, which are summed in f64.
 // `multiply` computes the parts.
 void product_by_pieces(const Product *g, int64_t piece, Multiply *multiply, void *work);
 
 // Returns whether there is a way for each product of p. Otherwise reports what is missing.
 bool products_check(const Program *p, Diag *d);
-// Reserves what the products of p need with so many workers. Returns false, with an error, if there
-// is not enough memory.
+// Reserves what products and operations on matrices of p need with so many workers. Returns false,
+// with an error, if there is not enough memory.
 MUST_USE bool products_reserve(const Program *p, int workers, Diag *d);
 
 // Returns whether the CPU has the subsets of AVX-512 that WIDE names, and the system saves their

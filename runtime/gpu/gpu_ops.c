@@ -280,6 +280,13 @@ static bool plan_copy(DeviceWork *w, StepPlan *p, GpuRound *round) {
   return gpu_ops_move(w, p, round, &l);
 }
 
+// -- matrices -----------------------------------------------------------------------------------
+
+static bool refuse_matrix(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  (void)p;
+  return gpu_lacks(w, round->instr, "cholesky, solve and other operations on matrices");
+}
+
 // -- the kinds ----------------------------------------------------------------------------------
 
 const InstrPlan *gpu_ops_of(InstrKind kind) {
@@ -290,6 +297,7 @@ const InstrPlan *gpu_ops_of(InstrKind kind) {
       [INSTR_COPY] = {measure_copy, plan_copy},
       [INSTR_COLLECTIVE] = {measure_collective, plan_collective},
       [INSTR_ORDERED] = {measure_ordered, plan_ordered},
+      [INSTR_MATRIX] = {refuse_matrix, NULL},
       [INSTR_COMMIT] = {gpu_judge_measure, gpu_judge_plan},
       [INSTR_LOOP] = {NULL, NULL}, // the walk follows loops (gpu_plan.c)
       [INSTR_END] = {NULL, NULL},

@@ -11,6 +11,9 @@ typedef struct LayoutCase {
 // Windows, ordered operations, draws and marks (layout_windows.c).
 extern const LayoutCase window_cases[];
 extern const size_t window_case_count;
+// Operations on matrices (layout_matrices.c).
+extern const LayoutCase matrix_cases[];
+extern const size_t matrix_case_count;
 // Loops (layout_regions.c).
 extern const LayoutCase region_cases[];
 extern const size_t region_case_count;

@@ -15,7 +15,8 @@ static const struct {
 
 // A row of dim patterns. An argument is a string of dim letters; "@ab": ids below size(v); "?ab":
 // bool; "=2": a constant; NULL: none. "~a,b,c,d;f" is no argument but the relation of a window,
-// with its fill. Marks after the dims of an ordered op: "<" reverse, "|" exclusive, ">" descending.
+// with its fill. Marks after the dims of an ordered op: "<" reverse, "|" exclusive, ">" descending;
+// of a triangular matrix: "|" upper.
 typedef struct Row {
   const char *arg[3], *dims, *to;
   int type; // 1 + attr.type, 0: the arguments' type
@@ -59,6 +60,11 @@ static const Row cumsum_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c|", 0, 0}, {{
 static const Row cummax_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"ab"}, "a<", 0, 0}, {{"c"}, "c", 0, 0}};
 static const Row argsort_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b>", 0, 0}, {{"c"}, "c>", 0, 0}};
 static const Row top_k_rows[] = {{{"abc"}, "b", "d", 0}, {{"bc"}, "c", "a", 0}, {{"ac"}, "c", "d", 0}, {{"c"}, "c", "p", 0}};
+// Rows, then columns, of the matrix in argument 1, whose diagonal gets 16 more.
+static const Row square_rows[] = {{{"bae"}, "ae", 0, 0}, {{"ae"}, "ea", 0, 0}, {{"aed"}, "ae", 0, 0}};
+static const Row system_rows[] = {{{"bae", "bad"}, "ae", 0, 0}, {{"bae", "a"}, "ae", 0, 0}, {{"ae", "cab"}, "ae", 0, 0},
+                                  {{"bea", "eb"}, "ea", 0, 0}};
+static const Row triangular_rows[] = {{{"bae", "bad"}, "ae", 0, 0}, {{"ea", "bec"}, "ea|", 0, 0}};
 static const Row window_rows[] = {
     {{"bc", "~2,1,-1,1"}, "c", "pe", 0},    {{"cb", "~1,3,-4,1;3"}, "c", "vd", 0},  {{"ac", "~1,1,0,1"}, "c", "ba", 0},
     {{"c", "~3,-2,1,1"}, "c", "bd", 0},     {{"acb", "~-2,1,20,1;-1"}, "c", "pe", 0}, {{"ec", "~1,-1,2,1"}, "c", "pe", 0},
@@ -109,6 +115,8 @@ static Rows rows_of(Op op) {
              {OP_CUMPROD, cumsum_rows, countof(cumsum_rows)},
              {OP_CUMMAX, cummax_rows, countof(cummax_rows)},    {OP_CUM_INDEX, cummax_rows, countof(cummax_rows)},
              {OP_ARGSORT, argsort_rows, countof(argsort_rows)}, {OP_TOP_K, top_k_rows, countof(top_k_rows)},
+             {OP_TRIANGULAR_SOLVE, triangular_rows, countof(triangular_rows)},
+             {OP_SOLVE, system_rows, countof(system_rows)},
              {OP_PIN, pin_rows, countof(pin_rows)},             {OP_CARRY, loop_rows, countof(loop_rows)},
              {OP_AT, loop_rows, countof(loop_rows)},            {OP_SCAN, loop_rows, 1},
              {OP_FINAL, loop_rows, countof(loop_rows)},         {OP_COLLECT, loop_rows, countof(loop_rows)},
@@ -120,6 +128,7 @@ static Rows rows_of(Op op) {
   const OpRow *row = op_row(op);
   if (row->cls == POINTWISE) return row->nargs == 1 ? ROWS(unary) : ROWS(binary);
   if (row->cls == REDUCE) return ROWS(reduce_rows);
+  if (row->cls == MATRIX) return ROWS(square_rows);
   return (Rows){NULL, 0}; // selection folds `training`; a whole graph has no collectives
 }
 
@@ -142,9 +151,10 @@ static const struct {
                   {"rename", ANY_TYPE},    {"split", ANY_TYPE},   {"merge", ANY_TYPE},
                   {"take", ANY_TYPE},      {"scatter", NUMBERS},  {"window", ANY_TYPE},
                   {"window_at", ANY_TYPE}, {"ordered", NUMBERS},  {"order_index", NUMBERS},
-                  {"top_k", NUMBERS},      {"carry", ANY_TYPE},   {"at", ANY_TYPE},
-                  {"scan", ANY_TYPE},      {"final", ANY_TYPE},   {"collect", ANY_TYPE},
-                  {"pin", ANY_TYPE},       {"all_reduce", ""},    {"reblock", ""}};
+                  {"top_k", NUMBERS},      {"matrix", "fd"},      {"carry", ANY_TYPE},
+                  {"at", ANY_TYPE},        {"scan", ANY_TYPE},    {"final", ANY_TYPE},
+                  {"collect", ANY_TYPE},   {"pin", ANY_TYPE},     {"all_reduce", ""},
+                  {"reblock", ""}};
 
 static const char *takes_text(Op op) {
   static const char *const rule[OP_COUNT] = {
@@ -438,6 +448,15 @@ static NodeId build_pin(Build *b) {
   return graph_add(b->g, OP_PIN, 1, b->arg, &attr);
 }
 
+// Adds 16 to the diagonal of the matrix: it is then far from singular and, unless its numbers are
+// special, positive definite.
+static void regular_matrix(Build *b, const DimId *dims) {
+  Graph *g = b->g;
+  NodeId same = graph_binary(g, OP_EQ, graph_index(g, dims[0]), graph_index(g, dims[1]));
+  NodeId more = graph_where(g, same, graph_const(g, b->c.type, 16), graph_const(g, b->c.type, 0));
+  b->arg[0] = graph_binary(g, OP_ADD, b->arg[0], more);
+}
+
 static NodeId build_y(Build *b) {
   const Row *row = b->c.row;
   if (op_row(b->c.op)->cls == SOURCE) return build_source(b);
@@ -450,6 +469,7 @@ static NodeId build_y(Build *b) {
   attr.ndims = (uint8_t)letters(b->g->dims, row->dims, dims);
   attr.nto = (uint8_t)letters(b->g->dims, row->to, to);
   attr.flags = marks(row->dims);
+  if (op_row(b->c.op)->cls == MATRIX) regular_matrix(b, dims);
   attr.affine = b->affine;
   attr.num[0] = b->fill;
   char why[200];

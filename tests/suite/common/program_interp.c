@@ -13,6 +13,7 @@
 #include "collectives/local/comm.h"
 #include "ir/base/philox.h"
 #include "ir/eval/eval_rules.h"
+#include "runtime/exec/matrix_internal.h"
 
 struct Interp {
   Arena *a;
@@ -641,11 +642,24 @@ static void run_ordered(Interp *in, const Ordered *o, int64_t r) {
   }
 }
 
+// Matrices are computed as by the runtime, but with the plain engine.
+static void run_matrices(Interp *in, const MatrixCall *m, int64_t r) {
+  BoundMatrix b = {.what = m, .engine = &matrix_plain, .matrices = 1, .right = 1};
+  for (int i = 0; i < m->nbatch; i++) b.matrices *= b.count[i] = size(in, m->batch[i].count, r);
+  for (int i = 0; i < m->nright; i++) b.right *= b.right_count[i] = size(in, m->right[i].count, r);
+  if (matrix_rows[m->kind].result != MATRIX_SOLUTION) b.right = 0;
+  b.a = address(in, r, m->a);
+  b.b = address(in, r, m->b);
+  b.dst = address(in, r, m->dst);
+  matrix_run(&b, 0, b.matrices, arena_alloc(in->a, (size_t)program_scratch(in->p)));
+}
+
 static void run_instr(Interp *in, const Instr *i, int64_t r) {
   switch (i->kind) {
   case INSTR_KERNEL: run_kernel(in, &i->u.kernel, r); break;
   case INSTR_GEMM: run_gemm(in, &i->u.gemm, r); break;
   case INSTR_ORDERED: run_ordered(in, &i->u.ordered, r); break;
+  case INSTR_MATRIX: run_matrices(in, &i->u.matrix, r); break;
   case INSTR_FILL: memset(address(in, r, i->u.fill.dst), 0, (size_t)i->u.fill.bytes); break;
   case INSTR_COPY:
     memmove(address(in, r, i->u.copy.dst), address(in, r, i->u.copy.src), (size_t)i->u.copy.bytes);

@@ -1,0 +1,66 @@
+// Operations on whole matrices: their kinds and shapes, and what they compute.
+//
+// All of them compute in f64, whatever the type of the elements is. The factorisations themselves
+// are those of an engine: LAPACK in the runtime, plain loops (matrix_plain) in the evaluator and
+// where there is no LAPACK. Everything that determines the result, such as which triangle is read
+// and what a singular matrix gives, is in matrix_compute, so that engines agree.
+#ifndef IR_PROGRAM_MATRIX_H
+#define IR_PROGRAM_MATRIX_H
+
+#include "ir/base/base.h"
+
+typedef enum MatrixKind {
+#define MATRIX(id, text, shape, result) MATRIX_##id,
+#include "ir/program/matrix.def"
+#undef MATRIX
+  MATRIX_KINDS
+} MatrixKind;
+typedef enum MatrixShape { MATRIX_SQUARE } MatrixShape;
+typedef enum MatrixResult { MATRIX_SAME, MATRIX_SOLUTION, MATRIX_NUMBER } MatrixResult;
+typedef struct MatrixRow {
+  const char *text;
+  MatrixShape shape;
+  MatrixResult result;
+} MatrixRow;
+extern const MatrixRow matrix_rows[MATRIX_KINDS];
+
+// Flag of triangular_solve: the upper triangle of the matrix is read, not the lower one.
+enum { MATRIX_UPPER = 1 };
+
+// The sizes of one task: a matrix of m rows and n columns, and `right` columns of a second argument
+// (SOLUTION), which has m rows; else `right` is 0.
+typedef struct MatrixSizes {
+  int64_t m, n, right;
+} MatrixSizes;
+// Set *rows and *columns to the shape of the result.
+void matrix_result(MatrixKind kind, const MatrixSizes *s, int64_t *rows, int64_t *columns);
+// Returns how many numbers of f64 matrix_compute needs in all: both arguments and the work memory.
+int64_t matrix_room(MatrixKind kind, const MatrixSizes *s);
+// Returns the flops of a task, roughly.
+double matrix_flops(MatrixKind kind, double m, double n, double right);
+
+// How factorisations are computed. Matrices are stored by columns, without gaps. A function returns
+// false if the matrix has no such factorisation.
+typedef struct MatrixEngine {
+  // The lower triangle of a becomes L, where L L^T is the symmetric matrix of this lower triangle.
+  bool (*cholesky)(int n, double *a);
+  // b becomes the solution of a x = b. Only the triangle of a is read.
+  bool (*triangular)(bool upper, int n, const double *a, int right, double *b);
+  // a becomes L and U of P a = L U. Row i was exchanged with row pivot[i] - 1.
+  bool (*lu)(int n, double *a, int *pivot);
+  // b becomes the solution for a matrix of which a and pivot are the result of `lu`.
+  void (*lu_solve)(int n, const double *a, const int *pivot, int right, double *b);
+} MatrixEngine;
+extern const MatrixEngine matrix_plain;
+
+// Computes one task. a: the matrix, by columns; b: the second argument, by columns, or NULL. Both
+// lie in one block of matrix_room numbers that begins at a, b at a + m n; all of it is overwritten.
+// Returns the result, by columns, in that block.
+//
+// A matrix with an element that is not finite gives NaN everywhere, and so does a column of b for
+// its column of the result. A matrix that has no such factorisation gives NaN; its determinant is
+// 0. Any thread may call it.
+double *matrix_compute(const MatrixEngine *e, MatrixKind kind, unsigned flags, const MatrixSizes *s,
+                       double *a);
+
+#endif
