@@ -60,12 +60,23 @@ END
 echo 3 1 4 1 5 9 2 6 5 >ids.txt
 sed 's/ = / =    /; s/, /  ,  /' net.mesh >ugly.mesh
 cp -r "$root/tests/vocabularies/gpt" vocabulary
+cp -r "$root/tests/pictures/signs" signs
+"$build/make_picture" jpeg 16 16 2 signs/train/ring/5.jpg && "$build/make_picture" jpeg-progressive 20 18 3 signs/train/cross/5.jpg
+cat >signs.mesh <<'END'
+dim b = 5, y = 8, x = 8, sign = 2
+input picture[b, y, x]
+input kind[b]: i32
+param w[y, x, sign] ~ normal(std = 0.01)
+loss = mean[b](cross_entropy[sign](sum[y, x](picture * w), kind))
+data train over b { picture = images("signs/train", crop = random(area = 0.5)), kind = labels("signs/train") }
+train loss { optimizer = sgd(lr = 0.02), steps = 4 }
+END
 i=0
 while [ $i -lt 18 ]; do echo $((i % 2)); i=$((i + 1)); done >kind.csv
 prepare() {
   "$meshc" run make.mesh --out . && "$meshc" run feed.mesh --out . && "$meshc" run make.mesh --out x.npz &&
     "$meshc" train net.mesh --checkpoint-dir ck --save-params p.safetensors --set train.steps=3 -q &&
-    "$meshc" train net.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
+    "$meshc" train net.mesh -q && "$meshc" train signs.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
     "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz &&
     "$meshc" compile net.mesh --cpu native --for train --checkpoint ck -o packed -q &&
     "$meshc" generate talk.mesh --prompt-file ids.txt --prompt "1 2 3 4 5 6 7 8 9" --max-tokens 9 && "$meshc" generate talk.mesh --prompt "1 2" --beams 2 --max-tokens 4
@@ -253,6 +264,7 @@ command plan-json no yes memory plan net.mesh --mesh p=2 --json
 command run yes yes "memory load thread file output" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command run-cold yes no "memory thread file remove" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command train yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors
+command train-images yes yes "memory load thread file" train signs.mesh --save-params signs.safetensors
 command train-log yes yes "memory thread file remove" train net.mesh --log-dir log --trace
 command resume yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck --keep 1 --save-params p.safetensors --resume
 command train-cold yes no "memory thread file" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors --save-params p.safetensors

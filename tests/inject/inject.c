@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -58,8 +60,8 @@ static Kind wanted = KIND_COUNT;
 static long number; // of the failure
 static bool from_on, counting;
 static atomic_long count[KIND_COUNT];
-static _Thread_local bool inside; // what this module does itself does not count
-static _Thread_local int loading; // calls of dlopen
+static _Thread_local bool inside;           // what this module does itself does not count
+static _Thread_local int loading, starting; // calls of dlopen, of pthread_create
 
 // -- counting -----------------------------------------------------------------------------------
 
@@ -138,31 +140,61 @@ EXPORTED void *__libc_calloc(size_t n, size_t size);
 EXPORTED void *__libc_realloc(void *p, size_t n);
 EXPORTED void *__libc_memalign(size_t alignment, size_t n);
 
-static bool is_refused(void) {
+// The loader's code. When a thread first uses a library that was opened at run time, the loader
+// allocates the thread's variables of the library, and ends the process if it cannot: nothing that
+// a program could handle.
+static uintptr_t loader_from, loader_to;
+
+static int find_loader(struct dl_phdr_info *object, size_t size, void *base) {
+  (void)size;
+  if (object->dlpi_addr != *(const uintptr_t *)base) return 0;
+  loader_from = object->dlpi_addr;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+    uintptr_t end = loader_from + part->p_vaddr + part->p_memsz;
+    if (part->p_type == PT_LOAD && end > loader_to) loader_to = end;
+  }
+  return 1;
+}
+
+static bool is_loaders(const void *caller) {
+  uintptr_t at = (uintptr_t)caller;
+  return at >= loader_from && at < loader_to && !loading && !starting;
+}
+
+static bool is_refused(const void *caller) {
+  if (is_loaders(caller)) return false;
   bool refused = loading > 0 && fails(KIND_LOAD);
   return fails(KIND_MEMORY) || refused;
 }
 
-static bool no_memory(void) {
-  if (!is_refused()) return false;
+static bool no_memory(const void *caller) {
+  if (!is_refused(caller)) return false;
   errno = ENOMEM;
   return true;
 }
 
-EXPORTED void *malloc(size_t n) { return no_memory() ? NULL : __libc_malloc(n); }
-EXPORTED void *calloc(size_t n, size_t size) { return no_memory() ? NULL : __libc_calloc(n, size); }
-EXPORTED void *realloc(void *p, size_t n) { return n && no_memory() ? NULL : __libc_realloc(p, n); }
-EXPORTED void *memalign(size_t a, size_t n) { return no_memory() ? NULL : __libc_memalign(a, n); }
+#define CALLER __builtin_return_address(0)
+EXPORTED void *malloc(size_t n) { return no_memory(CALLER) ? NULL : __libc_malloc(n); }
+EXPORTED void *calloc(size_t n, size_t size) {
+  return no_memory(CALLER) ? NULL : __libc_calloc(n, size);
+}
+EXPORTED void *realloc(void *p, size_t n) {
+  return n && no_memory(CALLER) ? NULL : __libc_realloc(p, n);
+}
+EXPORTED void *memalign(size_t a, size_t n) {
+  return no_memory(CALLER) ? NULL : __libc_memalign(a, n);
+}
 EXPORTED void *aligned_alloc(size_t a, size_t n) {
-  return no_memory() ? NULL : __libc_memalign(a, n);
+  return no_memory(CALLER) ? NULL : __libc_memalign(a, n);
 }
 EXPORTED int posix_memalign(void **out, size_t a, size_t n) {
-  if (is_refused()) return ENOMEM;
+  if (is_refused(CALLER)) return ENOMEM;
   *out = __libc_memalign(a, n);
   return *out ? 0 : ENOMEM;
 }
 EXPORTED void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
-  if (no_memory()) return MAP_FAILED;
+  if (no_memory(CALLER)) return MAP_FAILED;
   return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset); // NOLINT
 }
 
@@ -177,7 +209,10 @@ EXPORTED int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*ru
     memcpy(&f, &symbol, sizeof f);
     atomic_store(&real, f);
   }
-  return f(t, attr, run, arg);
+  starting++;
+  int error = f(t, attr, run, arg);
+  starting--;
+  return error;
 }
 
 typedef void *Open(const char *, int);
@@ -343,6 +378,8 @@ static void start(void) {
   (void)backtrace(warm, 1); // loads what it needs
   if (counting) atexit(write_counts);
   inside = false;
+  uintptr_t base = (uintptr_t)getauxval(AT_BASE);
+  dl_iterate_phdr(find_loader, &base);
   atomic_store(&active, (counting || colon) && is_meant());
 }
 
