@@ -402,7 +402,9 @@ typedef struct FeedInput {
   // each core
   bool augment;
   int threads;
-  int64_t keep; // CSV: most bytes that the numbers of read rows may take; 0: half of what is free
+  // Most bytes that the numbers of read rows of a CSV file may take, or decoded images; 0: half, or
+  // a quarter, of what is free.
+  int64_t keep;
 } FeedInput;
 // Returns true if a source has facts: means or names of classes that are found in a file.
 bool source_has_facts(const DataSource *s);

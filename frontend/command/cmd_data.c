@@ -238,11 +238,11 @@ static void print_files(const Session *s, const SourceFigures *f) {
            (long long)r->high[0]);
     printf("    decoding         %simages/s in one thread\n",
            rate_text(s->arena, (double)r->decoded / r->decode_seconds));
-    return;
+  } else {
+    printf("    opening          %s, %.0f MB/s%s\n", seconds_text(s->arena, r->open_seconds),
+           bytes_rate(f, r->open_seconds),
+           f->input->source->kind == SOURCE_CSV ? ": all rows are checked and decoded" : "");
   }
-  printf("    opening          %s, %.0f MB/s%s\n", seconds_text(s->arena, r->open_seconds),
-         bytes_rate(f, r->open_seconds),
-         f->input->source->kind == SOURCE_CSV ? ": all rows are checked and decoded" : "");
   printf("    kept in memory   %s\n", bytes_text(s->arena, r->kept));
 }
 

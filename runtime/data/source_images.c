@@ -1,5 +1,6 @@
 // Rows from images: files are listed when a source is opened, and read, decoded and resampled when
-// a batch needs them, by any thread.
+// a batch needs them, by any thread. Decoded images that are not much larger than the input are
+// kept in memory as long as there is room, so that later epochs only resample them.
 #include "runtime/data/image_source_internal.h"
 
 #include <errno.h>
@@ -13,7 +14,18 @@
 
 #include "ir/base/philox.h"
 
-enum { SIDE_MOST = 1 << 16, FILE_MOST = 1 << 30 };
+enum {
+  SIDE_MOST = 1 << 16,
+  FILE_MOST = 1 << 30,
+  KEPT_RATIO = 4, // an image with more pixels than this many inputs is not kept
+  FREE_PART = 4   // the part of the free memory that kept images may take
+};
+
+// A decoded image, with as many channels as the input.
+typedef struct KeptImage {
+  int32_t height, width;
+  unsigned char pixels[];
+} KeptImage;
 
 struct ImageRows {
   ImageFiles files;
@@ -22,6 +34,9 @@ struct ImageRows {
   bool channels_first; // the channels are the first axis of a row, not the last
   double scale;
   uint64_t key;
+  _Atomic(KeptImage *) *kept; // by file; NULL: not kept
+  atomic_llong room;          // bytes that may still be kept
+  int64_t room_at_first;
   // What has been decoded, for reports; seconds in units of 1e-9.
   atomic_llong decoded, seconds, low[2], high[2]; // low, high: height and width
 };
@@ -90,12 +105,18 @@ bool source_images(RowSource *s, Diag *d) {
       !open_libraries(s, &m->files, d))
     return false;
   record(s, &m->files);
+  int64_t ranks = s->input->parts > 1 ? s->input->parts : 1;
+  m->room_at_first = s->input->keep ? s->input->keep : memory_free_bytes() / FREE_PART / ranks;
+  atomic_store(&m->room, m->room_at_first);
+  m->kept = mem_zeroed((size_t)m->files.n, sizeof *m->kept);
   s->rows = m->files.n;
   return true;
 }
 
 void image_rows_close(struct ImageRows *m) {
   if (!m) return;
+  for (int64_t i = 0; m->kept && i < m->files.n; i++) free(atomic_load(&m->kept[i]));
+  free(m->kept);
   image_files_free(&m->files);
   free(m);
 }
@@ -116,6 +137,28 @@ static bool read_file(const char *path, ImageWork *w, size_t *n, char *why) {
   }
   datafile_close(&f);
   return good;
+}
+
+// Sets *out to an image that is kept. Returns false if it is not.
+static bool find_kept(const struct ImageRows *m, int64_t row, Image *out) {
+  KeptImage *k = atomic_load(&m->kept[row]);
+  if (k) *out = (Image){k->height, k->width, m->channels, k->pixels};
+  return k != NULL;
+}
+
+// Keeps a decoded image, if there is room for it. No other thread reads the same row now.
+static void keep(struct ImageRows *m, int64_t row, const Image *x) {
+  int64_t pixels = x->height * x->width, bytes = (int64_t)sizeof(KeptImage) + pixels * m->channels;
+  if (pixels > KEPT_RATIO * m->rows * m->columns) return;
+  if (atomic_fetch_sub(&m->room, bytes) < bytes) {
+    atomic_fetch_add(&m->room, bytes);
+    return;
+  }
+  KeptImage *k = malloc((size_t)bytes);
+  if (!k) return; // not needed
+  *k = (KeptImage){.height = (int32_t)x->height, .width = (int32_t)x->width};
+  memcpy(k->pixels, x->at, (size_t)(pixels * m->channels));
+  atomic_store(&m->kept[row], k);
 }
 
 static void note(struct ImageRows *m, const Image *x, double seconds) {
@@ -167,28 +210,39 @@ static bool refuse(const char *path, DiagId id, const char *why, const char *hin
   return false;
 }
 
+// Reads and decodes a file. Returns false with a reason in `fault`.
+static bool decode_file(const struct ImageRows *m, const char *path, ImageWork *w, Image *out,
+                        RowFault *fault) {
+  char why[WHY];
+  size_t n = 0;
+  if (!read_file(path, w, &n, why)) return refuse(path, DIAG_FILE_MISSING, why, NULL, fault);
+  return image_decode(w->file.at, n, m->channels, w, out, why) ||
+         refuse(path, DIAG_FILE_MALFORMED, why,
+                "replace the file, or remove it: every image of a source is read", fault);
+}
+
 bool image_row(const RowSource *s, int64_t row, int64_t epoch, ImageWork *w, void *out,
                RowFault *fault) {
   struct ImageRows *m = s->images;
-  const ImageSpec *spec = &s->input->source->image;
-  const char *path = m->files.path[s->first + row];
+  int64_t number = s->first + row;
+  const char *path = m->files.path[number];
   char why[WHY];
-  size_t n = 0;
   Image image;
   ImagePlan plan;
-  ImageDraws draws = {s->input->augment, m->key, s->first + row, epoch};
+  ImageDraws draws = {s->input->augment, m->key, number, epoch};
   double began = clock_seconds();
-  if (!read_file(path, w, &n, why)) return refuse(path, DIAG_FILE_MISSING, why, NULL, fault);
-  if (!image_decode(w->file.at, n, m->channels, w, &image, why))
-    return refuse(path, DIAG_FILE_MALFORMED, why,
-                  "replace the file, or remove it: every image of a source is read", fault);
-  if (!image_plan(spec, &draws, image.height, image.width, m->rows, m->columns, &plan, why))
+  bool kept = find_kept(m, number, &image);
+  if (!kept && !decode_file(m, path, w, &image, fault)) return false;
+  if (!image_plan(&s->input->source->image, &draws, image.height, image.width, m->rows, m->columns,
+                  &plan, why))
     return refuse(path, DIAG_DATA_SHAPE, why,
                   "resize = cover, the default, makes every image large enough", fault);
   float *x = image_resample(&image, &plan, m->rows, m->columns, w);
   image_colour(&plan, m->rows, m->columns, m->channels, x);
   store(m, x, s->input->type, out);
+  if (kept) return true;
   note(m, &image, clock_seconds() - began);
+  keep(m, number, &image);
   return true;
 }
 
@@ -196,6 +250,7 @@ bool image_row(const RowSource *s, int64_t row, int64_t epoch, ImageWork *w, voi
 
 void image_rows_report(const struct ImageRows *m, SourceReport *out) {
   out->files = m->files.n;
+  out->kept = m->room_at_first - atomic_load(&m->room);
   out->decoded = atomic_load(&m->decoded);
   out->decode_seconds = (double)atomic_load(&m->seconds) * 1e-9;
   for (int i = 0; i < 2; i++) {

@@ -507,9 +507,10 @@ static void equal_on_all_machines(void **state) {
   FeedInput in = images_input(&s, 3, N - 3, true);
   size_t bytes = (size_t)(2 * FILES * 3 * (N - 3) * (N - 3)) * sizeof(float);
   const float *want = read_rows(in, 7, false, 2);
-  static const int ways[][2] = {{1, 1}, {2, 1}, {3, 2}, {7, 5}};
+  static const int ways[][3] = {{1, 1, 0}, {2, 1, 1}, {3, 2, 0}, {7, 5, 500}, {4, 3, 1}};
   for (size_t i = 0; i < countof(ways); i++) {
     in.threads = ways[i][1];
+    in.keep = ways[i][2]; // all decoded images are kept, none, some
     assert_memory_equal(read_rows(in, ways[i][0], false, 2), want, bytes);
   }
   // other draws for another number and for each epoch
@@ -547,6 +548,7 @@ static void rows_of_a_rank(void **state) {
   feed_report(part, 0, &seen);
   assert_int_equal(seen.files, FILES);
   assert_true(seen.low[0] == N && seen.high[1] == N && seen.decoded >= 2);
+  assert_true(seen.decoded <= FILES && seen.kept == seen.decoded * (8 + N * N)); // each once
   feed_close(all);
   feed_close(part);
 }
