@@ -4,6 +4,8 @@
 #include "codegen/order/order_class_internal.h"
 #include "codegen/values/gemm_form_internal.h"
 
+#include <math.h>
+
 // Multiplications per ns: of a library product, and of kernels whose vectors are contiguous in an
 // argument and the result, in both arguments, or in neither.
 static const double LIBRARY_RATE = 75, KERNEL_RATE = 35, SUM_RATE = 20, STRIDED_RATE = 5;
@@ -15,7 +17,9 @@ static const double CALL = 300;        // ns of a library call
 // km) multiplications.
 static const double HALF = 12;
 static const double TRANSPOSED = 1.02; // time of a product with a transposed argument
-enum { LANES = 16 };                   // f32 elements of a vector
+static const double DOWN =
+    1.7;             // time to read a large matrix down its columns, relative to along them
+enum { LANES = 16 }; // f32 elements of a vector
 
 static DimId last_of(const DimList *list) { return list->n ? list->at[list->n - 1] : 0; }
 
@@ -83,6 +87,12 @@ static double kernel_rate(const Graph *g, const DimList *a, const DimList *b,
   return size >= LANES ? KERNEL_RATE : KERNEL_RATE * size / LANES;
 }
 
+// Returns the least time of a kernel that reads argument n of a contraction from memory.
+static double reading_cost(const Graph *g, NodeId n) {
+  double elements = (double)list_elements(g->dims, &graph_node(g, n)->dims);
+  return elements < THIN_ELEMENTS ? 0 : (double)node_bytes(g, n) / BYTE_RATE * DOWN;
+}
+
 static double contract_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[2],
                             const DimList *result) {
   const Node *x = graph_node(g, n);
@@ -96,7 +106,8 @@ static double contract_cost(const Graph *g, const Rows *rows, NodeId n, const Di
   if (!is_patches(g, x->args[0]) && !is_patches(g, x->args[1]) &&
       gemm_form_in(g, rows, 0, x, arg, result, &form, &why))
     return library_cost(g, &form);
-  return multiplications(g, x) / kernel_rate(g, a, b, result);
+  double reading = fmax(reading_cost(g, x->args[0]), reading_cost(g, x->args[1]));
+  return fmax(multiplications(g, x) / kernel_rate(g, a, b, result), reading);
 }
 
 static double window_cost(const Graph *g, NodeId n, const DimList *arg, const DimList *result) {

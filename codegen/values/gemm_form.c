@@ -8,11 +8,7 @@
 // become batch dims; dims of k must nest.
 #include "codegen/values/gemm_form_internal.h"
 
-enum {
-  SMALLEST_WORK = 100000,
-  SMALLEST_SIDE = 4,
-  LEAST_ROW = 1 << 19 // elements of a matrix that is multiplied with one row
-};
+enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 
 typedef struct GemmDims {
   const Graph *g;
@@ -145,9 +141,9 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
   if (product_work) return out->work >= product_work;
-  // A single row reads each weight once. A generated kernel goes down the columns of a large
-  // matrix, and waits for memory; the product of the library reads it row by row.
-  if (m == 1 && graph_node(g, x->args[0])->type == TYPE_F32) return out->work >= LEAST_ROW;
+  // Few rows read each weight once or few times. A generated kernel goes down the columns of a
+  // large matrix, and waits for memory; the product of the library reads it line by line.
+  if (m < SMALLEST_SIDE && x->type != TYPE_F64) return cols * k >= THIN_ELEMENTS;
   return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
 }
 

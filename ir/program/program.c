@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ir/base/stream.h"
+#include "ir/program/sums.h"
 
 const char *coll_text(CollKind k) {
   static const char *const text[COLL_COUNT] = {
@@ -249,6 +250,25 @@ static int64_t matrix_scratch(const MatrixCall *m) {
   MatrixSizes s = {m->m, m->n, matrix_right(m)};
   int64_t bytes = matrix_room(m->kind, &s) * (int64_t)sizeof(double);
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
+bool gemm_is_thin(const Gemm *g) {
+  bool fixed = g->m.slot < 0 && g->n.slot < 0 && g->k.slot < 0;
+  bool types = g->factors == TYPE_F32 || g->factors == TYPE_BF16;
+  bool lines = !g->tb || !g->ta || (g->lda == 1 && g->m.base == 1); // those of A, if B needs them
+  return fixed && types && lines && !g->nbatch && !g->npieces && !g->epilogue &&
+         product_is_thin(g->m.base, g->n.base, g->k.base);
+}
+
+int64_t thin_pieces(int64_t k) {
+  int64_t most = f32_gemm_is_long(k) ? SUM_LEAF * SUM_MIDDLE : SUM_LEAF_LIBRARY;
+  int64_t pieces = ceil_div(k, most);
+  return pieces < THIN_PIECES ? THIN_PIECES : pieces;
+}
+
+int64_t thin_bytes(const Gemm *g) {
+  if (g->tb) return 0;
+  return thin_pieces(g->k.base) * g->m.base * g->n.base * dtype_bytes(TYPE_F32);
 }
 
 int64_t program_scratch(const Program *p) {

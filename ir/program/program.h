@@ -266,15 +266,29 @@ enum {
   BF16_GEMM_SCRATCH = 856064, // bytes of work memory of a thread in a Gemm of bf16
   // Sizes of a Gemm of f32 (runtime/exec/f32_gemm.c), in elements.
   F32_GEMM_LANES = 16,
-  F32_GEMM_DEPTH = 384,       // most elements of k that a thread packs at a time
-  F32_GEMM_BLOCK = 384 * 480, // most elements of a packed block of B
-  F32_GEMM_PANEL = 48,        // columns of a panel of B
-  F32_GEMM_ROWS = 14,         // most rows of a tile
-  F32_GEMM_GROUP = 384 * 168, // most elements of A that are packed together
-  F32_GEMM_LONG = 384 * 32,   // a longer sum has totals in f64
-  F32_GEMM_TOTALS = 720 * 336 // most totals that are kept at a time
+  F32_GEMM_DEPTH = 384,        // most elements of k that a thread packs at a time
+  F32_GEMM_BLOCK = 384 * 480,  // most elements of a packed block of B
+  F32_GEMM_PANEL = 48,         // columns of a panel of B
+  F32_GEMM_ROWS = 14,          // most rows of a tile
+  F32_GEMM_GROUP = 384 * 168,  // most elements of A that are packed together
+  F32_GEMM_LONG = 384 * 32,    // a longer sum has totals in f64
+  F32_GEMM_TOTALS = 720 * 336, // most totals that are kept at a time
+  // Thin products (runtime/exec/thin_product.c): most rows, least elements of B, least pieces of k
+  THIN_ROWS = 4,
+  THIN_ELEMENTS = 1 << 19,
+  THIN_PIECES = 8
 };
 static inline bool f32_gemm_is_long(int64_t k) { return k > F32_GEMM_LONG; }
+// Returns whether a product takes as long as reading B from memory.
+static inline bool product_is_thin(int64_t m, int64_t n, int64_t k) {
+  return m <= THIN_ROWS && n * k >= THIN_ELEMENTS;
+}
+// Returns whether g is such a product, which the workers of a processor divide by the lines of B.
+bool gemm_is_thin(const Gemm *g);
+// Returns the number of pieces of k whose sums are added up, and the bytes of these sums of a
+// product g that is thin; 0: it has no pieces.
+int64_t thin_pieces(int64_t k);
+int64_t thin_bytes(const Gemm *g);
 // Returns the bytes of work memory of a thread in a Gemm.
 int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);
 static inline double gemm_flops(double m, double n, double k, double batches) {

@@ -3,6 +3,7 @@
 // nothing. Input: a Program. Output: the contexts of an Exec (exec_internal.h).
 #define _GNU_SOURCE
 #include "runtime/exec/exec_internal.h"
+#include "runtime/exec/thin_product.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -322,6 +323,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   case INSTR_GEMM:
     b->u.gemm.what = &in->u.gemm;
     b->u.gemm.way = product_way(in->u.gemm.factors, NULL);
+    b->u.gemm.thin = gemm_is_thin(&in->u.gemm) && thin_opens();
     b->u.gemm.a = address(c, in->u.gemm.a);
     b->u.gemm.b = address(c, in->u.gemm.b);
     b->u.gemm.c = address(c, in->u.gemm.c);
@@ -645,15 +647,26 @@ static void bind_moved(Exec *e) {
   for (int w = 0; w < e->workers; w++) e->moved[w] = arena_array(e->memory, void *, most + 16);
 }
 
-static bool bind_scratch(Exec *e, Diag *d) {
+// Sets *out to work memory of `bytes` bytes for each of n workers or processors.
+static bool bind_work(int64_t bytes, int64_t n, const char *each, char **out, Diag *d) {
   int64_t all;
-  e->scratch_bytes = program_scratch(e->program);
-  if (e->scratch_bytes == 0) return true;
-  if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
-             "out of memory: %lld bytes of work memory a worker could not be allocated",
-             (long long)e->scratch_bytes);
-  return false;
+  if (bytes == 0) return true;
+  if (size_mul(bytes, n, &all) && (*out = map_memory(all))) return true;
+  return diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+                    "out of memory: %lld bytes of work memory a %s could not be allocated",
+                    (long long)bytes, each);
+}
+
+static bool bind_scratch(Exec *e, Diag *d) {
+  const Program *p = e->program;
+  e->scratch_bytes = program_scratch(p);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_GEMM || !gemm_is_thin(&p->instr[i].u.gemm)) continue;
+    int64_t bytes = thin_bytes(&p->instr[i].u.gemm);
+    if (bytes > e->thin_bytes) e->thin_bytes = bytes;
+  }
+  return bind_work(e->scratch_bytes, e->workers, "worker", &e->scratch, d) &&
+         bind_work(e->thin_bytes, e->own, "processor", &e->thin, d);
 }
 
 // Returns how many bytes of its memory of persistent tensors processor r uses. Those that it shares
@@ -678,6 +691,7 @@ static void touch_all(Exec *e) {
     touch(e, e->context[r].arena, e->program->arena_bytes);
   }
   touch(e, e->scratch, e->scratch_bytes * e->workers);
+  touch(e, e->thin, e->thin_bytes * e->own);
 }
 
 bool exec_bind(Exec *e, Diag *d) {
@@ -703,6 +717,7 @@ void exec_unbind(Exec *e) {
     unmap_memory(e->context[r].arena, e->program->arena_bytes);
   }
   unmap_memory(e->scratch, e->scratch_bytes * e->workers);
+  unmap_memory(e->thin, e->thin_bytes * e->own);
 }
 
 void exec_rows(Exec *e, int64_t rows) {

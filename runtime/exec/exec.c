@@ -23,6 +23,7 @@
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/product_internal.h"
+#include "runtime/exec/thin_product.h"
 #include "runtime/exec/trace.h"
 
 #include <math.h>
@@ -208,10 +209,29 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
     e->probe->after(e->probe->self, i);
 }
 
+// Runs the share of one worker of a thin product, which has two halves where rows of B are lines of
+// memory. The workers meet between them.
+static void run_thin(const Exec *e, int64_t context, const BoundInstr *b, int member, int members,
+                     const LoopSteps *steps) {
+  Product g = thin_gemm(&b->u.gemm, steps);
+  float *part = (float *)(void *)(e->thin + (context - e->first) * e->thin_bytes);
+  if (g.tb) {
+    thin_columns(&g, member, members);
+    return;
+  }
+  thin_lines(&g, part, member, members);
+  if (members > 1) barrier_wait(e->of_context[context]);
+  thin_sum(&g, part, member, members);
+}
+
 // Runs the share of one worker of a GEMM. A worker that runs the step alone computes the shares of
 // all that would share the context, if results depend on the sizes of shares.
 static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int worker, int member,
                        int members, const LoopSteps *steps) {
+  if (b->u.gemm.thin) {
+    run_thin(e, context, b, member, members, steps);
+    return;
+  }
   bool others = e->crew == 1 && !b->solo && product_is_blas(b->u.gemm.way);
   int all = others ? sharers_of(e, context) : members;
   for (int m = 0; m < all; m++)

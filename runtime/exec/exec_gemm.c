@@ -41,8 +41,7 @@ static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
                    .b = b->b + bb * bytes,
                    .ldb = w->ldb,
                    .c = b->c + c * dtype_bytes(w->type),
-                   .ldc = w->ldc,
-                   .single = b->m == 1};
+                   .ldc = w->ldc};
 }
 
 // Computes the product that a worker holds back (m = 0: none), which `next` follows, and holds
@@ -117,8 +116,7 @@ static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, 
   for (int64_t i = lo; i < hi && b->what->epilogue; i++) gemm_finish(b, i, &p);
 }
 
-void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
-              const LoopSteps *steps) {
+static BoundGemm moved_gemm(const BoundGemm *at_base, const LoopSteps *steps) {
   BoundGemm moved = *at_base;
   const Gemm *w = moved.what;
   moved.a += ref_moved(w->a, steps->depth, steps->at);
@@ -126,6 +124,21 @@ void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
   moved.c += ref_moved(w->c, steps->depth, steps->at);
   for (int i = 0; i < GEMM_EXTRAS; i++)
     if (moved.extra[i]) moved.extra[i] += ref_moved(*gemm_extra(w, i), steps->depth, steps->at);
+  return moved;
+}
+
+Product thin_gemm(const BoundGemm *at_base, const LoopSteps *steps) {
+  BoundGemm moved = moved_gemm(at_base, steps);
+  const GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
+  Product g = part_of(&moved, 0, &all);
+  if (g.tb && g.ta) g.ta = false, g.lda = g.k; // one row, whose elements are neighbours
+  return g;
+}
+
+void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
+              const LoopSteps *steps) {
+  BoundGemm moved = moved_gemm(at_base, steps);
+  const Gemm *w = moved.what;
   GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
   if (w->by_step) all = gemm_piece(&moved, steps->at[w->by_step - 1]);
   if (w->npieces && !w->by_step)

@@ -49,6 +49,7 @@ typedef struct BoundGemm {
   char *extra[GEMM_EXTRAS]; // operands of the epilogue; NULL: there is none
   int64_t m, n, k, batches;
   int64_t count[MAX_RANK];
+  bool thin; // thin_product.c computes it
 } BoundGemm;
 
 typedef struct BoundInstr {
@@ -133,6 +134,8 @@ struct Exec {
   int64_t zeros_bytes;
   char *scratch;         // work memory of all workers: orders, matrices, products
   int64_t scratch_bytes; // bytes of `scratch` that one worker has
+  char *thin;            // parts of a thin product, for each processor of this process
+  int64_t thin_bytes;    // of one processor
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
   CommCall *call;        // by instruction: the call of a collective; zero for other instructions
@@ -248,6 +251,8 @@ void gemm_finish(const BoundGemm *b, int64_t batch, const GemmPiece *p);
 // gemm_scratch bytes of this worker alone. The workers meet before and after it.
 void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
               const LoopSteps *steps);
+// Returns the product of a bound GEMM that is thin, in these steps of the loops around it.
+Product thin_gemm(const BoundGemm *at_base, const LoopSteps *steps);
 
 // Returns the index in the full dim d of the first element of processor r's block.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);

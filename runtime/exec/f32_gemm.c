@@ -24,7 +24,6 @@
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
 #include "ir/program/sums.h"
-#include "runtime/exec/f32_row.h"
 #include "runtime/exec/product_internal.h"
 
 #include <stdlib.h>
@@ -401,10 +400,7 @@ static void multiply_turned(const Product *g, void *work) {
 }
 
 void f32_gemm(const Product *g, void *work) {
-  bool strided = g->ta && g->lda != 1; // a is no line of memory
-  if (g->single && g->m == 1 && !(g->tb && strided))
-    f32_row(g);
-  else if (f32_gemm_is_long(g->k))
+  if (f32_gemm_is_long(g->k))
     multiply_long(g, work);
   else if (is_turned(g))
     multiply_turned(g, work);
