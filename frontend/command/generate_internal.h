@@ -2,60 +2,29 @@
 #ifndef FRONTEND_GENERATE_H
 #define FRONTEND_GENERATE_H
 
-#include "frontend/driver/generation.h"
-#include "runtime/generate/sampler.h"
-#include "runtime/generate/token_codec.h"
-
-// One text: the ids of a prompt, and those that follow.
-typedef struct GeneratedText {
-  int64_t prompt, n, room; // number of ids of the prompt, of all, and that fit `id`
-  int32_t *id;
-  int64_t shown;   // ids that have been printed
-  const char *end; // why it ended: "stop", "end", "length" or "context"; NULL: it goes on
-  size_t dropped;  // bytes at the end of the last id's text that belong to a stop
-} GeneratedText;
-
-// A text that ends a generated one.
-typedef struct StopText {
-  const char *text;
-  size_t n;
-} StopText;
+#include "frontend/driver/session.h"
+#include "runtime/generate/texts.h"
 
 typedef struct Generate {
   Session *s;
-  LanguageModel lm;
   Vocabulary *vocabulary; // of the ids, or NULL
-  TokenCodec codec;
-  SamplerOptions sampling;
-  int64_t most;  // most ids after a prompt
-  int64_t beams; // 0: no beam search
-  uint32_t nprompts, nstops;
-  TokenList *prompt;
-  StopText *stop;
-  Generation g;
-  Sampler *sampler;
-  GeneratedText *text;  // one for each prompt
-  uint32_t printed;     // texts that have been printed in full
-  double seconds;       // of all runs after the first of each prompt
-  int64_t timed;        // ids that were generated in these seconds
-  double first_seconds; // of the first run: the prompts
+  Texts texts;
+  uint32_t begun; // texts of which a part has been printed
 } Generate;
 
-// generate_options.c: reads the options and encodes the prompts. Returns false after an error.
-MUST_USE bool generate_options(Generate *x);
-// generate_text.c
-// Appends an id to a text, and ends it if it has come to a stop or to its length.
-void generate_append(const Generate *x, GeneratedText *t, int32_t id);
-// Ends the texts that have not ended, because the context has.
-void generate_context_ends(Generate *x);
-// Prints what can be printed now: the first text that is not printed in full, as far as it cannot
-// become a part of a stop, and later ones that have ended. Returns false after an error.
-MUST_USE bool generate_show(Generate *x);
-void generate_json(const Generate *x);
-// cmd_generate.c: runs the first n ids of the prompts, or in all rows those of prompt number
-// `first` for beam search. Returns false after an error.
-MUST_USE bool generate_begin(Generate *x, uint32_t first, int64_t n);
-// generate_beams.c: beam search for each prompt in turn. Returns false after an error.
-MUST_USE bool generate_beams(Generate *x);
+// generate_options.c
+// Reads how ids are chosen and the prompts to x->texts, whose codec the caller has set. `seed`:
+// that of the draws. Returns false after an error.
+MUST_USE bool generate_options(Generate *x, uint64_t seed);
+// Opens the vocabulary of --vocab, or that at `path`, which may be NULL, and sets the codec of ids
+// that come from `source` (token_codec). Returns false after an error.
+MUST_USE bool generate_codec(Generate *x, const DataSource *source, const char *path,
+                             int64_t vocab);
+// generate_output.c: makes the texts with a decoder, and prints them, or JSON. Returns false after
+// an error.
+MUST_USE bool generate_texts(Generate *x, Decoder *d);
+void generate_free(Generate *x);
+// generate_package.c: the command on a package.
+int generate_package(Session *s);
 
 #endif

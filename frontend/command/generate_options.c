@@ -28,56 +28,41 @@ static bool apart(const Session *s, OptionId x, OptionId y, const char *why) {
 static bool read_choice(Generate *x) {
   Session *s = x->s;
   double p = 1;
-  bool good = read_number(s, OPTION_TEMPERATURE, 0, 0, 1000, &x->sampling.temperature) &&
-              option_integer(s->opt, OPTION_TOP_K, 0, 1, INT32_MAX, s->diag, &x->sampling.top_k) &&
-              read_number(s, OPTION_TOP_P, 1, 0, 1, &p) &&
-              option_integer(s->opt, OPTION_BEAMS, 0, 1, 64, s->diag, &x->beams) &&
-              option_integer(s->opt, OPTION_MAX_TOKENS, 200, 1, INT32_MAX, s->diag, &x->most);
-  x->sampling.top_p = p;
-  x->sampling.seed = s->model->graph->spec.seed;
+  bool good =
+      read_number(s, OPTION_TEMPERATURE, 0, 0, 1000, &x->texts.sampling.temperature) &&
+      option_integer(s->opt, OPTION_TOP_K, 0, 1, INT32_MAX, s->diag, &x->texts.sampling.top_k) &&
+      read_number(s, OPTION_TOP_P, 1, 0, 1, &p) &&
+      option_integer(s->opt, OPTION_BEAMS, 0, 1, 64, s->diag, &x->texts.beams) &&
+      option_integer(s->opt, OPTION_MAX_TOKENS, 200, 1, INT32_MAX, s->diag, &x->texts.most);
+  x->texts.sampling.top_p = p;
   bool draws = option_given(s->opt, OPTION_TOP_K) || option_given(s->opt, OPTION_TOP_P);
-  if (good && draws && !option_given(s->opt, OPTION_TEMPERATURE)) x->sampling.temperature = 1;
+  if (good && draws && !option_given(s->opt, OPTION_TEMPERATURE)) x->texts.sampling.temperature = 1;
   return good && apart(s, OPTION_BEAMS, OPTION_TEMPERATURE, "beam search draws no ids") &&
          apart(s, OPTION_BEAMS, OPTION_TOP_K, "beam search draws no ids") &&
          apart(s, OPTION_BEAMS, OPTION_TOP_P, "beam search draws no ids");
 }
 
-// Returns the source of the ids in the data blocks, or NULL.
-static const DataSource *source_of_ids(const Generate *x) {
-  const Graph *g = x->s->model->graph;
-  const char *ids = g->decl.at[x->lm.ids - 1].name;
-  for (int k = 0; k < DATA_BLOCKS; k++)
-    for (uint32_t i = 0; g->spec.data[k].present && i < g->spec.data[k].nfields; i++)
-      if (strcmp(g->spec.data[k].field[i].input, ids) == 0) return &g->spec.data[k].field[i].source;
-  return NULL;
-}
-
-// Opens the vocabulary of --vocab, or that of the source, whose path starts at the model's folder.
-// Returns false after an error; without either there is none.
-static bool open_vocabulary(Generate *x, const DataSource *source) {
+bool generate_codec(Generate *x, const DataSource *source, const char *path, int64_t vocab) {
   const Session *s = x->s;
   const OptionUse *use = option_use(s->opt, OPTION_VOCAB);
-  const char *path = use ? use->text : source ? source->vocabulary : NULL;
-  if (!path) return true;
-  if (!use && *path != '/') path = arena_printf(s->arena, "%s/%s", s->directory, path);
-  x->vocabulary = vocabulary_open(path, s->diag, use ? use->pos : source->pos);
-  return x->vocabulary != NULL;
-}
-
-static bool choose_codec(Generate *x) {
-  const Session *s = x->s;
-  const DataSource *source = source_of_ids(x);
   int kind;
   if (!option_word(s->opt, OPTION_TOKENS, 2, token_kinds, s->diag, &kind)) return false;
   bool stated = option_given(s->opt, OPTION_TOKENS);
-  if (!stated && !open_vocabulary(x, source)) return false;
-  x->codec = token_codec(source, x->vocabulary, dim_get(s->model->graph->dims, x->lm.vocab)->size);
-  if (stated) x->codec.kind = (TokenKind)kind;
+  if (use) path = use->text;
+  if (path && !stated) {
+    x->vocabulary = vocabulary_open(path, s->diag,
+                                    use      ? use->pos
+                                    : source ? source->pos
+                                             : (Pos){0});
+    if (!x->vocabulary) return false;
+  }
+  x->texts.codec = token_codec(source, x->vocabulary, vocab);
+  if (stated) x->texts.codec.kind = (TokenKind)kind;
   return true;
 }
 
 static bool add_text(Generate *x, const char *text, size_t n, Pos at, TokenList *out) {
-  if (!token_encode(&x->codec, x->s->arena, text, n, x->s->diag, at, out)) return false;
+  if (!token_encode(&x->texts.codec, x->s->arena, text, n, x->s->diag, at, out)) return false;
   return out->n || diag_error(x->s->diag, DIAG_USAGE, at,
                               "a text is empty, and the model needs an id to begin with");
 }
@@ -109,48 +94,34 @@ static bool read_prompts(Generate *x) {
   const Options *o = x->s->opt;
   uint32_t texts = (uint32_t)o->use[OPTION_PROMPT].n,
            files = (uint32_t)o->use[OPTION_PROMPT_FILE].n;
-  x->nprompts = texts + files ? texts + files : 1;
-  x->prompt = arena_array(x->s->arena, TokenList, x->nprompts);
-  if (!texts && !files) return add_stdin(x, &x->prompt[0]);
+  x->texts.n = texts + files ? texts + files : 1;
+  TokenList *prompt = arena_array(x->s->arena, TokenList, x->texts.n);
+  x->texts.prompt = prompt;
+  if (!texts && !files) return add_stdin(x, &prompt[0]);
   for (uint32_t i = 0; i < texts; i++) {
     const OptionUse *use = &o->use[OPTION_PROMPT].at[i];
-    if (!add_text(x, use->text, strlen(use->text), use->pos, &x->prompt[i])) return false;
+    if (!add_text(x, use->text, strlen(use->text), use->pos, &prompt[i])) return false;
   }
   for (uint32_t i = 0; i < files; i++)
-    if (!add_file(x, &o->use[OPTION_PROMPT_FILE].at[i], &x->prompt[texts + i])) return false;
+    if (!add_file(x, &o->use[OPTION_PROMPT_FILE].at[i], &prompt[texts + i])) return false;
   return true;
-}
-
-// Returns the text of ids that are written as numbers, as it is generated.
-static StopText numbers_as_generated(const Generate *x, const TokenList *ids) {
-  StopText out = {"", 0};
-  for (int64_t i = 0; i < ids->n; i++) {
-    char room[TOKEN_ROOM];
-    size_t n;
-    const char *text = token_text(&x->codec, ids->id[i], false, room, &n);
-    out.text = arena_printf(x->s->arena, "%s%.*s", out.text, (int)n, text);
-    out.n += n;
-  }
-  return out;
 }
 
 static bool read_stops(Generate *x) {
   const Options *o = x->s->opt;
-  x->nstops = (uint32_t)o->use[OPTION_STOP].n;
-  x->stop = arena_array(x->s->arena, StopText, x->nstops + 1);
-  for (uint32_t i = 0; i < x->nstops; i++) {
+  x->texts.nstops = (uint32_t)o->use[OPTION_STOP].n;
+  StopText *stop = arena_array(x->s->arena, StopText, x->texts.nstops + 1);
+  x->texts.stop = stop;
+  for (uint32_t i = 0; i < x->texts.nstops; i++) {
     const OptionUse *use = &o->use[OPTION_STOP].at[i];
-    TokenList ids;
-    if (!add_text(x, use->text, strlen(use->text), use->pos, &ids)) return false;
-    x->stop[i] = x->codec.kind == TOKEN_NUMBERS ? numbers_as_generated(x, &ids)
-                                                : (StopText){use->text, strlen(use->text)};
+    if (!texts_stop(&x->texts, use->text, use->pos, &stop[i])) return false;
   }
   return true;
 }
 
-bool generate_options(Generate *x) {
-  const OptionUse *logits = option_use(x->s->opt, OPTION_LOGITS);
-  return language_model_find(x->s->model, logits ? logits->text : NULL,
-                             logits ? logits->pos : (Pos){0}, &x->lm) &&
-         read_choice(x) && choose_codec(x) && read_prompts(x) && read_stops(x);
+bool generate_options(Generate *x, uint64_t seed) {
+  x->texts.arena = x->s->arena;
+  x->texts.diag = x->s->diag;
+  x->texts.sampling.seed = seed;
+  return read_choice(x) && read_prompts(x) && read_stops(x);
 }

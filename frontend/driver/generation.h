@@ -1,57 +1,47 @@
-// Runs a language model position by position: the programs of its decoding form
-// (frontend/step/decode.h), one for a single position and one for many, which share parameters and
-// states. Input: a loaded session. Output: logits of the last position, for each row.
+// Makes the programs of a language model's decoding form (frontend/step/decode.h), one for a single
+// position and one for many, and a decoder of them. Input: a loaded session. Output: a Decoder.
 #ifndef FRONTEND_GENERATION_H
 #define FRONTEND_GENERATION_H
 
 #include "frontend/driver/training.h"
 #include "frontend/step/decode.h"
+#include "runtime/generate/decoder.h"
 
 typedef struct GenerationAsk {
   const char *logits; // --logits, or NULL
   Pos at;
   int64_t rows;     // number of texts
-  int64_t together; // positions that are run at once at the start: the shortest prompt
-  int64_t total;    // most positions of a text that will be run
+  int64_t together; // positions that are run at once at the start: the shortest prompt; 0: many
+  int64_t total;    // most positions of a text that will be run; 0: the whole time dim
+  bool shares;      // parameters are those of another program
 } GenerationAsk;
 
-// The tensors of a state with a row for each position, in a program (Program.tensor).
-typedef struct KeptRows {
-  uint32_t state, rows;
-  int axis;
-} KeptRows;
+// The graphs of both programs.
+typedef struct GenerationPlan {
+  const Model *model; // the model with ask.rows rows
+  LanguageModel lm;
+  DecoderFacts facts;
+  const Graph *step, *chunk; // chunk: NULL if no more than one position is run at once
+} GenerationPlan;
 
 typedef struct Generation {
   Session *s;
-  const Model *model; // the model with ask.rows rows
-  LanguageModel lm;
-  int64_t rows, vocab;
-  int64_t context;  // most positions of a text; INT64_MAX: no limit
-  int64_t position; // positions that have been run
-  // The programs for one position and for up to `many`. `chunk` has no program if many is 1.
-  ProgramRun step, chunk;
-  int64_t many;
-  uint32_t nkept;
-  const DecodeKept *kept;
-  KeptRows *of_step, *of_chunk; // nkept each
-  void *room;                   // for the rows of one of them
-  Dtype type;                   // of the logits
-  void *logits;                 // rows x vocab
-  int32_t *ids;                 // rows x many
+  GenerationPlan plan;
+  ProgramRun step, chunk; // chunk shares the tensors of step
+  Decoder decoder;
 } Generation;
 
-// Makes the programs. Returns false after an error, such as a model that is not causal. After
-// success and after an error the caller calls generation_free.
-MUST_USE bool generation_open(Session *s, const GenerationAsk *ask, Generation *out);
+// Selects the graphs, before either is compiled. Returns false after an error, such as a model that
+// is not causal.
+MUST_USE bool generation_plan(Session *s, const GenerationAsk *ask, GenerationPlan *out);
+// Makes the programs. `share` is an Exec whose parameters they use, or NULL: they are loaded.
+// Returns false after an error. After success and after an error the caller calls generation_free.
+MUST_USE bool generation_open(Session *s, const GenerationAsk *ask, const Exec *share,
+                              Generation *out);
 void generation_free(Generation *g);
-// Runs the next n positions of all rows. ids[r * stride + i]: id number i of row r. Sets g->logits
-// to those that follow the last of them. All ranks call it together. Returns false after an error;
-// the caller has checked the context.
-MUST_USE bool generation_run(Generation *g, int64_t n, const int32_t *ids, int64_t stride);
-// Begins new texts in all rows.
-void generation_restart(Generation *g);
-// Lets row r go on from what row source[r] has run. All ranks call it together. Returns false after
-// an error.
-MUST_USE bool generation_reorder(Generation *g, const int64_t *source);
+// Returns the source of the ids in the data blocks, or NULL. *vocabulary gets the path of its
+// vocabulary, or NULL.
+const DataSource *generation_source(const Session *s, const LanguageModel *lm,
+                                    const char **vocabulary);
 
 #endif

@@ -100,7 +100,8 @@ static Graph *select_generated(Session *s) {
   LanguageModel lm;
   DecodeFacts facts;
   if (!language_model_find(s->model, NULL, (Pos){0}, &lm)) return NULL;
-  DecodeAsk ask = {.positions = 1, .context = dim_get(s->model->graph->dims, lm.time)->size};
+  DecodeAsk ask = {
+      .positions = 1, .context = dim_get(s->model->graph->dims, lm.time)->size, .narrow = true};
   return select_decode(s->arena, s->model, &lm, &ask, &facts);
 }
 

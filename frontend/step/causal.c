@@ -97,6 +97,49 @@ static TimeSet renamed(Search *s, const Node *n, TimeSet set) {
   return out;
 }
 
+int causal_merged(const Causal *c, const Node *n) {
+  int found = -1, times = 0;
+  for (int i = 0; i < n->attr.ndims; i++)
+    if (causal_time(c, n->attr.dims[i]) >= 0) found = i, times++;
+  return times == 1 ? found : -1;
+}
+
+// Returns whether the dims list[0..n) have the sizes of the dims that m merges.
+static bool sizes_of_merge(const Graph *g, int n, const DimId *list, const Node *m) {
+  bool same = n == m->attr.ndims;
+  for (int i = 0; same && i < n; i++)
+    same = dim_get(g->dims, list[i])->size == dim_get(g->dims, m->attr.dims[i])->size;
+  return same;
+}
+
+// An element of a merge of a time dim with other dims belongs to one position.
+static TimeSet merged(Search *s, NodeId id, const Node *n, TimeSet set) {
+  const Attr *at = &n->attr;
+  int i = causal_merged(s->c, n);
+  if (!(set & bits(s, at->ndims, at->dims))) return set;
+  if (i < 0 || s->c->merge[s->number[at->dims[i]] - 1]) return set | TIME_LATER;
+  bool fresh = !s->number[at->to[0]];
+  add_time(s, at->to[0]);
+  if (s->full) return set;
+  NodeId *merge = &s->c->merge[s->number[at->to[0]] - 1];
+  if (fresh) *merge = id;
+  bool alike = *merge && sizes_of_merge(s->g, at->ndims, at->dims, graph_node(s->g, *merge)) &&
+               causal_merged(s->c, graph_node(s->g, *merge)) == i;
+  return alike ? (set & ~bit(s, at->dims[i])) | bit(s, at->to[0]) : set | TIME_LATER;
+}
+
+// A split of a merged time dim undoes the merge.
+static TimeSet split(Search *s, const Node *n, TimeSet set) {
+  DimId from = n->attr.dims[0];
+  NodeId merge = s->number[from] ? s->c->merge[s->number[from] - 1] : 0;
+  if (!(set & bit(s, from))) return set;
+  if (!merge || !sizes_of_merge(s->g, n->attr.nto, n->attr.to, graph_node(s->g, merge)))
+    return set | TIME_LATER;
+  DimId to = n->attr.to[causal_merged(s->c, graph_node(s->g, merge))];
+  add_time(s, to);
+  return (set & ~bit(s, from)) | bit(s, to);
+}
+
 // Returns whether position o of a window reads positions up to o only.
 static bool looks_back(const Graph *g, const Node *n) {
   const Affine *x = &n->attr.affine;
@@ -108,14 +151,16 @@ static bool looks_back(const Graph *g, const Node *n) {
 static TimeSet windowed(Search *s, const Node *n, TimeSet set) {
   DimId from = n->attr.dims[0];
   if (!bit(s, from)) return set;
-  if (!looks_back(s->g, n)) return set | TIME_LATER;
+  if (!looks_back(s->g, n) || s->c->merge[s->number[from] - 1]) return set | TIME_LATER;
   add_time(s, n->attr.to[0]);
   return set & bit(s, from) ? (set & ~bit(s, from)) | bit(s, n->attr.to[0]) : set;
 }
 
 static TimeSet ordered(Search *s, const Node *n, TimeSet set) {
-  bool running = n->op == OP_CUMSUM || n->op == OP_CUMMAX || n->op == OP_CUM_INDEX;
+  bool running =
+      n->op == OP_CUMSUM || n->op == OP_CUMPROD || n->op == OP_CUMMAX || n->op == OP_CUM_INDEX;
   if (!(set & bit(s, n->attr.dims[0]))) return set;
+  if (s->c->merge[s->number[n->attr.dims[0]] - 1]) return set | TIME_LATER;
   return running && !(n->attr.flags & ORDER_REVERSE) ? set : set | TIME_LATER;
 }
 
@@ -145,8 +190,8 @@ static TimeSet set_of(Search *s, NodeId id) {
   case GATHER: return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
   case MOVE:
     if (n->op == OP_RENAME) return renamed(s, n, set);
-    if (n->op == OP_SPLIT || n->op == OP_MERGE)
-      return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
+    if (n->op == OP_MERGE) return merged(s, id, n, set);
+    if (n->op == OP_SPLIT) return split(s, n, set);
   }
   return set;
 }

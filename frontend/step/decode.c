@@ -19,14 +19,11 @@
 
 #include <string.h>
 
-const char decode_ids[] = "decode.ids", decode_position[] = "decode.position",
-           decode_count[] = "decode.count", decode_logits[] = "decode.logits";
-
 DimId decode_dim(const Decode *d, Form f, DimId dim) {
   int k = causal_time(&d->c, dim);
   if (k < 0 || f == FORM_FULL) return dim;
   if (f == FORM_PAST || form_time(f) != k) return d->past[k];
-  return form_is_last(f) ? d->one : d->many;
+  return d->run[k][form_is_last(f)];
 }
 
 NodeId decode_got(const Decode *d, NodeId id, Form f) {
@@ -93,18 +90,20 @@ static NodeId index_of(Decode *d, Form f) {
   return graph_binary(d->g, OP_ADD, own, decode_start(d, f));
 }
 
-// Returns a rename without the time dim of form f, which has the same new dim before and after it.
+// Returns a rename, merge or split that makes the time dim of form f. In a rename this dim may be
+// the same before and after it, and is left out.
 static NodeId renamed(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   Form arg = decode_argument(d, id, 0, f);
   NodeId x = decode_got(d, n->args[0], arg);
   DimId dims[MAX_RANK], to[MAX_RANK];
-  Attr attr = {.dims = dims, .to = to};
-  for (int i = 0; i < n->attr.ndims; i++) {
-    dims[attr.ndims] = decode_dim(d, arg, n->attr.dims[i]);
-    to[attr.nto] = decode_dim(d, f, n->attr.to[i]);
-    if (dims[attr.ndims] != to[attr.nto]) attr.ndims++, attr.nto++;
-  }
+  Attr attr = {.dims = dims, .to = to, .ndims = n->attr.ndims, .nto = n->attr.nto};
+  for (int i = 0; i < n->attr.ndims; i++) dims[i] = decode_dim(d, arg, n->attr.dims[i]);
+  for (int i = 0; i < n->attr.nto; i++) to[i] = decode_dim(d, f, n->attr.to[i]);
+  if (n->op != OP_RENAME) return graph_add(d->g, (Op)n->op, 1, &x, &attr);
+  attr.ndims = attr.nto = 0;
+  for (int i = 0; i < n->attr.ndims; i++)
+    if (dims[i] != to[i]) dims[attr.ndims++] = dims[i], to[attr.nto++] = to[i];
   return attr.ndims ? graph_add(d->g, OP_RENAME, 1, &x, &attr) : x;
 }
 
@@ -176,11 +175,24 @@ static DimId new_dim(Decode *d, DimId of, const char *what, int64_t size) {
   return found ? found : dim_add(d->from->dims, dim_intern(d->from->dims, name), size, dim->pos);
 }
 
+// Makes the dims of time dim k in a run: with the positions of the run, and with the last one. A
+// merged dim has these positions of the dims that it was merged with.
+static void make_run_dims(Decode *d, int k, int64_t positions) {
+  const Node *merge = d->c.merge[k] ? graph_node(d->from, d->c.merge[k]) : NULL;
+  int64_t each = 1;
+  int time = merge ? causal_merged(&d->c, merge) : 0;
+  for (int i = 0; merge && i < merge->attr.ndims; i++)
+    if (i != time) each *= dim_get(d->from->dims, merge->attr.dims[i])->size;
+  d->run[k][0] = merge ? new_dim(d, d->c.time[k], "new", each * positions) : d->many;
+  d->run[k][1] = merge ? new_dim(d, d->c.time[k], "new", each) : d->one;
+}
+
 static void make_dims(Decode *d, const DecodeAsk *ask) {
   d->many = new_dim(d, d->c.time[0], "new", ask->positions);
   d->one = ask->positions == 1 ? d->many : new_dim(d, d->c.time[0], "new", 1);
   for (int k = 0; k < d->c.ntimes; k++) {
     int64_t size = dim_get(d->from->dims, d->c.time[k])->size;
+    make_run_dims(d, k, ask->positions);
     d->past[k] =
         size <= ask->context ? d->c.time[k] : new_dim(d, d->c.time[k], "kept", ask->context);
   }
@@ -190,9 +202,9 @@ static void make_inputs(Decode *d, const Decl *ids, const DecodeAsk *ask) {
   DimId dims[MAX_RANK];
   for (int i = 0; i < ids->rank; i++)
     dims[i] = causal_time(&d->c, ids->dims[i]) >= 0 ? d->many : ids->dims[i];
-  d->ids = graph_cast(d->g, new_input(d, decode_ids, ids->rank, dims), ids->type);
-  d->start = new_input(d, decode_position, 0, dims);
-  d->count = ask->partly ? new_input(d, decode_count, 0, dims)
+  d->ids = graph_cast(d->g, new_input(d, DECODE_IDS, ids->rank, dims), ids->type);
+  d->start = new_input(d, DECODE_POSITION, 0, dims);
+  d->count = ask->partly ? new_input(d, DECODE_COUNT, 0, dims)
                          : graph_const(d->g, TYPE_I32, (double)ask->positions);
   d->partly = ask->partly;
 }
@@ -200,7 +212,7 @@ static void make_inputs(Decode *d, const Decl *ids, const DecodeAsk *ask) {
 static Graph *with_output(Decode *d, NodeId logits, Form f, DimId vocab) {
   const Node *n = graph_node(d->from, logits);
   NodeId x = decode_got(d, logits, f);
-  Output o = {.kind = OUT_VALUE, .name = dim_intern(d->g->dims, decode_logits), .value = x};
+  Output o = {.kind = OUT_VALUE, .name = dim_intern(d->g->dims, DECODE_LOGITS), .value = x};
   const DimId order[3] = {0, d->one, vocab};
   for (int i = 0; i < n->dims.n; i++)
     if (n->dims.at[i] != vocab && causal_time(&d->c, n->dims.at[i]) < 0)
@@ -225,6 +237,7 @@ Graph *decode_graph(Arena *a, const Graph *from, NodeId logits, const LanguageMo
   if (!decode_want(&d, logits, f)) return NULL;
   make_dims(&d, ask);
   d.g = graph_like(a, from, STAGE_GRAD);
+  if (ask->narrow) decode_narrow(&d);
   make_inputs(&d, &from->decl.at[lm->ids - 1], ask);
   build_all(&d);
   *out = (DecodeFacts){d.bounded, d.nstates, d.kept.n, d.kept.at};

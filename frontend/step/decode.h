@@ -11,6 +11,7 @@
 #define FRONTEND_STEP_DECODE_H
 
 #include "frontend/frontend.h"
+#include "ir/program/decode_state.h"
 
 // The parts of a language model. Names and sizes are those of the model file.
 typedef struct LanguageModel {
@@ -28,8 +29,9 @@ MUST_USE bool language_model_find(const Model *m, const char *logits, Pos at, La
 typedef struct DecodeAsk {
   int64_t positions; // how many positions a run computes
   int64_t context;   // how many positions states keep; at most the size of the time dim
-  // the runs have up to `positions` valid positions: input decode_count says how many
+  // the runs have up to `positions` valid positions: the input DECODE_COUNT says how many
   bool partly;
+  bool narrow; // parameters are kept in the type in which products read them (decode_narrow.c)
 } DecodeAsk;
 typedef struct DecodeFacts {
   // the graph has states with a row for each position, or reads a parameter by position: no more
@@ -37,20 +39,10 @@ typedef struct DecodeFacts {
   bool bounded;
   uint32_t nstates; // number of states that keep values of earlier positions
   uint32_t nkept;
-  const struct DecodeKept *kept; // those with a row for each position
+  const DecodeKept *kept; // those with a row for each position
 } DecodeFacts;
-// A state with a row for each position. A run reads the rows of earlier positions, and outputs its
-// own: after it the caller writes them to the state, from the position of the run on.
-typedef struct DecodeKept {
-  const char *state, *rows; // names of the state and of the output
-  int axis;                 // the axis of both, in declared order, that runs over positions
-} DecodeKept;
-// Names of the inputs of a decoding graph: the ids of the new positions (i32, dims as the model's
-// ids); the number of earlier positions (i32); with DecodeAsk.partly the number of valid positions
-// (i32). The name of its output.
-extern const char decode_ids[], decode_position[], decode_count[], decode_logits[];
-// Returns the graph of a decoding run. Its output has the dims rows, a dim of size 1, and vocab, of
-// the last valid position. Graphs of one model must all be made before one is compiled. Returns
+// Returns the graph of a decoding run, whose inputs and output are those of
+// ir/program/decode_state.h. Graphs of one model must all be made before one is compiled. Returns
 // NULL after an error, such as a value that looks ahead.
 Graph *select_decode(Arena *a, const Model *m, const LanguageModel *lm, const DecodeAsk *ask,
                      DecodeFacts *out);

@@ -2,7 +2,8 @@
 // (causal.c).
 //
 // A *time dim* runs over the positions of the ids: their own dim t, and dims that renames and
-// windows make from it, such as s of `rename[t -> s](keys)`.
+// windows make from it, such as s of `rename[t -> s](keys)`. A *merged* one runs over other dims,
+// too, such as n of `merge[b, t -> n](x)`.
 #ifndef FRONTEND_DECODE_H
 #define FRONTEND_DECODE_H
 
@@ -18,9 +19,10 @@ typedef struct Causal {
   const Graph *g;
   NodeId ids; // the source node of the ids
   int ntimes;
-  DimId time[MOST_TIMES]; // [0]: the dim of the ids
-  const int *number;      // by DimId: 1 + its number in `time`; 0: it is no time dim
-  const bool *reads;      // by node: it depends on the ids
+  DimId time[MOST_TIMES];   // [0]: the dim of the ids
+  NodeId merge[MOST_TIMES]; // of a merged time dim: a merge that makes it; else 0
+  const int *number;        // by DimId: 1 + its number in `time`; 0: it is no time dim
+  const bool *reads;        // by node: it depends on the ids
   // By node: an element at positions p, q, ... of these time dims depends on ids up to the largest
   // of p, q, ... With TIME_LATER it depends on later ids, too.
   const TimeSet *of;
@@ -30,6 +32,8 @@ typedef struct Causal {
 MUST_USE bool causal_find(Arena *a, const Graph *g, NodeId ids, DimId t, Diag *d, Causal *out);
 // Returns the number of time dim d, or -1 if it is none.
 static inline int causal_time(const Causal *c, DimId d) { return c->number[d] - 1; }
+// Returns the place of the only time dim among the dims of the merge n, or -1.
+int causal_merged(const Causal *c, const Node *n);
 // Returns the loop that a node of class REGION begins, ends, or takes values out of.
 static inline RegionId causal_region(const Graph *g, const Node *n) {
   bool out = n->op == OP_COLLECT || n->op == OP_FINAL;

@@ -58,8 +58,7 @@ static NodeId at_first(Decode *d, NodeId x, DimId dim) {
                    &(Attr){.ndims = 1, .dims = &dim, .affine = {.divisor = 1}});
 }
 
-// Returns a node, bool over `dim`: the positions start .. start + d->positions - 1.
-static NodeId is_new(Decode *d, DimId dim) {
+NodeId decode_is_new(Decode *d, DimId dim) {
   Graph *g = d->g;
   NodeId index = graph_index(g, dim);
   if (d->positions == 1) return graph_binary(g, OP_EQ, index, d->start);
@@ -99,7 +98,10 @@ NodeId decode_keep(Decode *d, NodeId id, Form f) {
   NodeId rows = decode_got(d, id, own), fresh = placed(d, rows, d->past[k]);
   d->bounded = true;
   add_rows(d, id, own, rows, state, dims_index(&n->dims, d->c.time[k]));
-  return graph_where(d->g, is_new(d, d->past[k]), fresh, graph_decl_node(d->g, state));
+  NodeId old = graph_decl_node(d->g, state);
+  NodeId past = graph_where(d->g, decode_is_new(d, d->past[k]), fresh, old);
+  if (d->positions == 1) decode_note_past(d, past, (PastParts){fresh, old, d->past[k]});
+  return past;
 }
 
 // Returns the state of node id at the first position of the run: `init` if that is position 0.
@@ -115,28 +117,37 @@ static NodeId valid(Decode *d, NodeId x, double instead) {
   return graph_where(d->g, is, x, graph_const(d->g, (Dtype)graph_node(d->g, x)->type, instead));
 }
 
-static double least(Dtype t) {
-  return dtype_is_float(t) ? -(double)INFINITY : t == TYPE_I32 ? INT32_MIN : 0;
+const RunningRule *decode_running_rule(Op op) {
+  static const RunningRule rules[] = {{OP_CUMSUM, OP_SUM, OP_ADD, 0},
+                                      {OP_CUMPROD, OP_PROD, OP_MUL, 1},
+                                      {OP_CUMMAX, OP_MAX, OP_MAXIMUM, -(double)INFINITY}};
+  for (size_t i = 0; i < countof(rules); i++)
+    if (rules[i].running == op) return &rules[i];
+  return NULL;
 }
 
-// A running sum is that of the run plus the state. So is a running maximum.
+static double neutral(const RunningRule *rule, Dtype t) {
+  if (rule->neutral >= -1 || dtype_is_float(t)) return rule->neutral;
+  return t == TYPE_I32 ? INT32_MIN : 0; // the least number
+}
+
+// A running sum is that of the run plus the state. So are a running product and maximum.
 NodeId decode_running(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
+  const RunningRule *rule = decode_running_rule((Op)n->op);
   Graph *g = d->g;
   NodeId x = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
-  bool sum = n->op == OP_CUMSUM;
   Dtype type = (Dtype)n->type;
-  double neutral = sum ? 0 : least(type);
+  double none = neutral(rule, type);
   Dims rest = graph_node(g, x)->dims, over = {.n = 1, .at = {d->many}};
   dims_remove(&rest, d->many);
-  Op join = sum ? OP_ADD : OP_MAXIMUM;
   DeclId state = declared(d, id, &rest);
-  NodeId kept = before(d, state, graph_const(g, type, neutral));
-  NodeId all = graph_reduce(g, sum ? OP_SUM : OP_MAX, valid(d, x, neutral), &over);
-  update(d, state, graph_binary(g, join, kept, all));
+  NodeId kept = before(d, state, graph_const(g, type, none));
+  NodeId all = graph_reduce(g, rule->reduce, valid(d, x, none), &over);
+  update(d, state, graph_binary(g, rule->join, kept, all));
   Attr attr = n->attr;
   attr.dims = &d->many;
-  return graph_binary(g, join, kept, graph_add(g, (Op)n->op, 1, &x, &attr));
+  return graph_binary(g, rule->join, kept, graph_add(g, (Op)n->op, 1, &x, &attr));
 }
 
 // -- loops over time -----------------------------------------------------------------------------

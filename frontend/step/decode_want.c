@@ -41,6 +41,23 @@ static bool renames_to(const Decode *d, const Node *n, Form f) {
          dim_in(d->c.time[form_time(f)], n->attr.nto, n->attr.to);
 }
 
+// Returns whether n merges a time dim with others to that of form f, or splits such a merged dim.
+static bool reshapes_to(const Decode *d, const Node *n, Form f) {
+  int k = form_time(f);
+  if (k < 0 || (n->op != OP_MERGE && n->op != OP_SPLIT)) return false;
+  int from = n->op == OP_SPLIT ? causal_time(&d->c, n->attr.dims[0]) : k;
+  return from >= 0 && d->c.merge[from] && dim_in(d->c.time[k], n->attr.nto, n->attr.to);
+}
+
+// Returns whether a merged time dim is among the dims.
+static bool has_merged(const Decode *d, const Dims *dims) {
+  for (int i = 0; i < dims->n; i++) {
+    int k = causal_time(&d->c, dims->at[i]);
+    if (k >= 0 && d->c.merge[k]) return true;
+  }
+  return false;
+}
+
 static bool windows_to(const Decode *d, const Node *n, Form f) {
   return op_row((Op)n->op)->cls == WINDOW && n->attr.nto && form_time(f) >= 0 &&
          n->attr.to[0] == d->c.time[form_time(f)];
@@ -50,6 +67,7 @@ static bool windows_to(const Decode *d, const Node *n, Form f) {
 static Way way_of_given(const Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   int times = times_in(d, n->dims.n, n->dims.at);
+  if (has_merged(d, &n->dims)) return WAY_NONE;
   if (f == FORM_PAST || !has_time(d, &n->dims, f)) {
     if (n->region) return WAY_NONE;
     return times && by_parts(d, n) ? WAY_COPY : WAY_SLICE;
@@ -64,7 +82,8 @@ static Way way_of_given(const Decode *d, NodeId id, Form f) {
 // The past of a value that depends on ids.
 static Way way_of_past(const Decode *d, NodeId id) {
   const Node *n = graph_node(d->from, id);
-  return !n->region && times_in(d, n->dims.n, n->dims.at) == 1 ? WAY_KEEP : WAY_NONE;
+  bool one = times_in(d, n->dims.n, n->dims.at) == 1 && !has_merged(d, &n->dims);
+  return one && !n->region ? WAY_KEEP : WAY_NONE;
 }
 
 static bool is_running(const Decode *d, const Node *n, Form f) {
@@ -84,11 +103,9 @@ Way decode_way(const Decode *d, NodeId id, Form f) {
     if (form_is_last(f)) return n->region ? WAY_NONE : WAY_PART;
     if (region) return WAY_LOOP;
   }
-  if (is_running(d, n, f)) {
-    bool sums = n->op == OP_CUMSUM || n->op == OP_CUMMAX;
-    return sums && !n->region ? WAY_RUNNING : WAY_NONE;
-  }
-  if (renames_to(d, n, f)) return WAY_RENAME;
+  if (is_running(d, n, f))
+    return decode_running_rule((Op)n->op) && !n->region ? WAY_RUNNING : WAY_NONE;
+  if (renames_to(d, n, f) || reshapes_to(d, n, f)) return WAY_RENAME;
   return windows_to(d, n, f) ? WAY_WINDOW : WAY_COPY;
 }
 
@@ -99,10 +116,17 @@ static Form time_of_rename(const Decode *d, const Node *n, Form f) {
   return f;
 }
 
+// Returns the form of the argument of a merge or split for which reshapes_to is true.
+static Form time_of_reshape(const Decode *d, const Node *n, Form f) {
+  DimId from = n->op == OP_SPLIT ? n->attr.dims[0] : n->attr.dims[causal_merged(&d->c, n)];
+  return form_of(causal_time(&d->c, from), form_is_last(f));
+}
+
 Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
   const Node *n = graph_node(d->from, id), *x = graph_node(d->from, n->args[k]);
   if (f == FORM_FULL || f == FORM_PAST) return f;
   if (renames_to(d, n, f)) return time_of_rename(d, n, f);
+  if (reshapes_to(d, n, f)) return time_of_reshape(d, n, f);
   if (windows_to(d, n, f)) return k || !d->c.reads[n->args[0]] ? FORM_FULL : FORM_PAST;
   return x->region || x->op == OP_SCAN || has_time(d, &x->dims, f) ? f : FORM_PAST;
 }

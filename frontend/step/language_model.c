@@ -166,7 +166,7 @@ Graph *select_decode(Arena *a, const Model *m, const LanguageModel *lm, const De
   Graph *whole = graph_like(m->arena, m->graph, STAGE_GRAD);
   SelectCopy c = {.m = m, .g = whole};
   const NodeId *map = select_into(&c, 1, &lm->value);
-  select_output(whole, decode_logits, map[lm->value], NULL);
+  select_output(whole, DECODE_LOGITS, map[lm->value], NULL);
   NodeId *kept;
   const Graph *g = graph_prune(a, whole, STAGE_GRAD, &kept);
   if (!rows_apart(a, m, g, lm->rows)) return NULL;

@@ -147,7 +147,7 @@ static const LanguageCase cases[] = {
      2e-5},
     {"running",
      HEAD "y = cumsum[t](x) / (index[t] + 1) + cummax[t](x) + cumsum[t](x, exclusive = true) * "
-          "0.1\n" TAIL,
+          "0.1 + cumprod[t](1 + 0.1 * x) + cumprod[t](tanh(x), exclusive = true)\n" TAIL,
      NULL,
      NULL,
      {"rows=2,cols=2 b=rows,d=cols"},
@@ -170,6 +170,27 @@ static const LanguageCase cases[] = {
      NULL,
      NULL,
      {"rows=2 d=rows"},
+     2e-5},
+    {"flat tokens",
+     HEAD QKV "p = softmax[s](where(index[s] <= index[t], score, -inf))\n" MIX
+              "dim n = b * t, f = 12\nparam w1[d, f] ~ normal(std = 0.3)\n"
+              "param w2[f, d] ~ normal(std = 0.3)\nflat = merge[b, t -> n](y)\n"
+              "flat = flat + sum[f](relu(sum[d](rms_norm[d](flat) * w1)) * w2)\n"
+              "z = split[n -> b, t](flat)\ny = z + cumsum[t](z) * 0.1\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows", "cols=2 f=cols,heads=cols"},
+     2e-5},
+    {"time first",
+     "dim b = 2, t = 16, vocab = 7, d = 8\ninput ids[t, b]: i32\nparam e[vocab, d] ~ normal(std = "
+     "1)\ninput next[t, b]: i32\nscan t (h[b, d] = 0) {\n  h = tanh(0.5 * h + take[vocab](e, "
+     "ids))\n  yield h as hs\n}\nlogits[t, b, vocab] = sum[d](hs * e)\n"
+     "loss = mean[b, t](cross_entropy[vocab](logits, next))\n"
+     "data train over b { ids = synthetic(integers(0, 7)), next = synthetic(integers(0, 7)) }\n"
+     "train loss { optimizer = sgd(lr = 0.1), steps = 1 }\n",
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
      2e-5},
     {"one row",
      "dim t = 16, s = t, vocab = 7, d = 8\ninput ids[t]: i32\nparam e[vocab, d] ~ normal(std = 1)\n"
@@ -238,6 +259,16 @@ typedef struct Reference {
 
 static int64_t size_of(const Model *m, DimId d) { return d ? dim_get(m->graph->dims, d)->size : 1; }
 
+// Exchanges the axes of n x m elements of `bytes` bytes.
+static void transpose(void *x, int64_t n, int64_t m, size_t bytes) {
+  char *old = malloc((size_t)(n * m) * bytes);
+  memcpy(old, x, (size_t)(n * m) * bytes);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < m; j++)
+      memcpy((char *)x + (size_t)(j * n + i) * bytes, old + (size_t)(i * m + j) * bytes, bytes);
+  free(old);
+}
+
 // Sets the ids to numbers that look random, and computes the logits. Returns what went wrong.
 static const char *refer(const LanguageCase *c, uint32_t seed, Reference *out) {
   Opened x;
@@ -259,9 +290,15 @@ static const char *refer(const LanguageCase *c, uint32_t seed, Reference *out) {
       out->ids[i] = (int32_t)((seed = seed * 1664525 + 1013904223) >> 8) % (int32_t)out->vocab;
     run.graph = select_run(x.s.arena, m, &(Fetch){.n = 1, .name = names});
     if (run.graph && program_open(&x.s, "eval", NULL, NULL, &run)) {
+      bool time_first = ids->rank == 2 && ids->dims[0] == lm.time;
+      if (time_first) transpose(out->ids, out->rows, out->time, sizeof *out->ids);
       exec_write(run.exec, TENSOR_INPUT, ids->name, TYPE_I32, out->ids);
       if (exec_step(run.exec, 0, false) == STEP_OK) wrong = NULL;
       exec_read(run.exec, TENSOR_OUTPUT, "logits", out->logits);
+      if (time_first) {
+        transpose(out->ids, out->time, out->rows, sizeof *out->ids);
+        transpose(out->logits, out->time, out->rows, (size_t)out->vocab * sizeof *out->logits);
+      }
     }
     out->most = 0;
     for (int64_t i = 0; !wrong && i < n * out->vocab; i++)
@@ -276,7 +313,7 @@ static const char *refer(const LanguageCase *c, uint32_t seed, Reference *out) {
 // -- the decoding form ---------------------------------------------------------------------------
 
 // Compares the logits after position `at` with the reference. Returns what is wrong, or NULL.
-static const char *compare(Arena *a, const Generation *g, const Reference *want, int64_t at,
+static const char *compare(Arena *a, const Decoder *g, const Reference *want, int64_t at,
                            double bound) {
   for (int64_t r = 0; r < want->rows; r++)
     for (int64_t v = 0; v < want->vocab; v++) {
@@ -294,13 +331,13 @@ static const char *compare(Arena *a, const Generation *g, const Reference *want,
 static const char *run_text(Generation *g, const Reference *want, int64_t first, int64_t second,
                             double bound) {
   const char *wrong = NULL;
-  generation_restart(g);
+  decoder_restart(&g->decoder);
   for (int64_t at = 0; at < want->time && !wrong;) {
     int64_t n = at == 0 ? first : at == first ? second : 1;
     if (at + n > want->time) n = want->time - at;
-    if (!generation_run(g, n, want->ids + at, want->time)) return "a run failed";
+    if (!decoder_run(&g->decoder, n, want->ids + at, want->time)) return "a run failed";
     at += n;
-    wrong = compare(g->s->arena, g, want, at - 1, bound);
+    wrong = compare(g->s->arena, &g->decoder, want, at - 1, bound);
   }
   return wrong;
 }
@@ -309,7 +346,7 @@ static const char *run_texts(const LanguageCase *c, Opened *x, Generation *g,
                              const Reference *want) {
   static const int64_t pieces[][2] = {{1, 1}, {11, 1}, {13, 9}};
   GenerationAsk ask = {.rows = want->rows, .together = 11, .total = want->time};
-  if (!generation_open(&x->s, &ask, g)) return "no decoding form";
+  if (!generation_open(&x->s, &ask, NULL, g)) return "no decoding form";
   const char *wrong = NULL;
   for (size_t i = 0; i < countof(pieces) && !wrong; i++)
     wrong = run_text(g, want, pieces[i][0], pieces[i][1], c->bound);

@@ -1,7 +1,7 @@
-// Beam search for the command generate: keeps the most probable texts of a prompt, each a row of
+// Beam search (texts.h): keeps the most probable texts of a prompt, each a row of
 // the batch. A text that has ended leaves its row; the search ends when as many texts have ended as
 // there are beams. The result is the ended text with the largest mean log probability of its ids.
-#include "frontend/command/generate_internal.h"
+#include "runtime/generate/texts_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@ typedef struct Beam {
 } Beam;
 
 typedef struct BeamSearch {
-  Generate *x;
+  Texts *x;
+  uint32_t text;     // its number
   Beam *beam, *next; // x->beams each
   NextToken *token;  // the beams most probable next ids of each beam
   int64_t ended;
@@ -37,7 +38,7 @@ static int compare(const void *a, const void *b) {
 
 static Beam new_beam(const BeamSearch *b, const GeneratedText *like) {
   Beam out = {.text = *like};
-  out.text.id = arena_array(b->x->s->arena, int32_t, like->room);
+  out.text.id = arena_array(b->x->arena, int32_t, like->room);
   return out;
 }
 
@@ -59,14 +60,13 @@ static void end_beam(BeamSearch *b, const Beam *beam) {
 
 // Lists the candidates of `live` beams, best first. Returns their number, or -1 after an error.
 static int64_t candidates(BeamSearch *b, int64_t live, Candidate *out) {
-  const Generation *g = &b->x->g;
-  int64_t n = 0, bytes = g->vocab * dtype_bytes(g->type);
-  int64_t each = 2 * b->x->beams < g->vocab ? 2 * b->x->beams : g->vocab;
+  const Decoder *d = b->x->decoder;
+  int64_t n = 0, bytes = d->vocab * dtype_bytes(d->type);
+  int64_t each = 2 * b->x->beams < d->vocab ? 2 * b->x->beams : d->vocab;
   for (int64_t k = 0; k < live; k++) {
-    if (!sampler_best(b->x->sampler, g->type, (const char *)g->logits + k * bytes, each,
+    if (!sampler_best(b->x->sampler, d->type, (const char *)d->logits + k * bytes, each,
                       b->token)) {
-      diag_error(b->x->s->diag, DIAG_NOT_FINITE, (Pos){0},
-                 "a logit of position %lld is NaN, or none is finite", (long long)g->position);
+      (void)texts_not_finite(b->x, b->text);
       return -1;
     }
     for (int64_t i = 0; i < each; i++)
@@ -84,7 +84,7 @@ static int64_t choose(BeamSearch *b, int64_t n, const Candidate *all, int64_t *s
     Beam *to = &b->next[live];
     copy_beam(to, &b->beam[all[i].from]);
     to->log_p = all[i].log_p;
-    generate_append(b->x, &to->text, all[i].id);
+    texts_append(b->x, &to->text, all[i].id);
     if (to->text.end)
       end_beam(b, to);
     else
@@ -100,12 +100,12 @@ static bool run_beams(BeamSearch *b, int64_t live, int64_t *source, int32_t *ids
   for (int64_t k = live; k < b->x->beams; k++) source[k] = k;
   memset(ids, 0, (size_t)b->x->beams * sizeof *ids);
   for (int64_t k = 0; k < live; k++) ids[k] = b->beam[k].text.id[b->beam[k].text.n - 1];
-  return generation_reorder(&b->x->g, source) && generation_run(&b->x->g, 1, ids, 1);
+  return decoder_reorder(b->x->decoder, source) && decoder_run(b->x->decoder, 1, ids, 1);
 }
 
 static bool search(BeamSearch *b) {
-  Generate *x = b->x;
-  Arena *a = x->s->arena;
+  Texts *x = b->x;
+  Arena *a = x->arena;
   Candidate *all = arena_array(a, Candidate, 2 * x->beams * x->beams);
   int64_t *source = arena_array(a, int64_t, x->beams), live = 1;
   int32_t *ids = arena_array(a, int32_t, x->beams);
@@ -114,7 +114,7 @@ static bool search(BeamSearch *b) {
     if (n < 0) return false;
     live = choose(b, n, all, source);
     x->timed++;
-    if (x->g.position >= x->g.context) {
+    if (x->decoder->position >= x->decoder->facts.context) {
       for (int64_t k = 0; k < live; k++) {
         b->beam[k].text.end = "context";
         end_beam(b, &b->beam[k]);
@@ -126,11 +126,12 @@ static bool search(BeamSearch *b) {
   return true;
 }
 
-static bool search_prompt(Generate *x, GeneratedText *text) {
-  BeamSearch b = {.x = x};
-  b.beam = arena_array(x->s->arena, Beam, x->beams);
-  b.next = arena_array(x->s->arena, Beam, x->beams);
-  b.token = arena_array(x->s->arena, NextToken, 2 * x->beams);
+static bool search_prompt(Texts *x, uint32_t number) {
+  GeneratedText *text = &x->text[number];
+  BeamSearch b = {.x = x, .text = number};
+  b.beam = arena_array(x->arena, Beam, x->beams);
+  b.next = arena_array(x->arena, Beam, x->beams);
+  b.token = arena_array(x->arena, NextToken, 2 * x->beams);
   for (int64_t k = 0; k < x->beams; k++) {
     b.beam[k] = new_beam(&b, text);
     b.next[k] = new_beam(&b, text);
@@ -144,12 +145,12 @@ static bool search_prompt(Generate *x, GeneratedText *text) {
   return good;
 }
 
-bool generate_beams(Generate *x) {
-  for (uint32_t r = 0; r < x->nprompts; r++) {
-    generation_restart(&x->g);
-    if (!generate_begin(x, r, x->prompt[r].n) || !search_prompt(x, &x->text[r]) ||
-        !generate_show(x))
-      return false;
+bool texts_by_beams(Texts *x) {
+  uint32_t *rows = arena_array(x->arena, uint32_t, x->decoder->rows);
+  for (uint32_t i = 0; i < x->n && !x->interrupted; i++) {
+    for (int64_t r = 0; r < x->decoder->rows; r++) rows[r] = i;
+    if (!texts_begin(x, rows, x->prompt[i].n) || !search_prompt(x, i)) return false;
+    x->interrupted = !texts_show(x);
   }
   return true;
 }
