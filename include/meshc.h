@@ -248,6 +248,36 @@ MESHC_API int meshc_evaluate(meshc_model *model, const char *data,
 /* Returns the number of training steps so far, including those of a loaded optimizer state. */
 MESHC_API int64_t meshc_steps(const meshc_model *model);
 
+/* -- text ------------------------------------------------------------------------------------- */
+
+/* How the ids of a text are chosen. All fields may be 0. */
+typedef struct meshc_sampling {
+  int64_t max_tokens; /* most ids after the prompt; 0: 200 */
+  double temperature; /* ids are drawn from softmax(logits / temperature); 0: the most probable id
+                         is taken */
+  int64_t top_k;      /* ids are drawn among the top_k most probable ones; 0: among all */
+  double top_p;       /* among the most probable ones whose probabilities add up to top_p; 0: all */
+  uint64_t seed;      /* equal seeds draw equal ids */
+  const char *const *stop; /* texts, each of which ends the generated one before it */
+  size_t stops;            /* their number */
+} meshc_sampling;
+
+/* Called with each part of a generated text, by the thread that called meshc_generate; `text` lives
+ * until it returns. It must not call functions with the same model. A result other than 0 ends the
+ * text. */
+typedef int meshc_text_function(void *context, const char *text, size_t size);
+
+/* Continues the `size` bytes of `prompt` with a causal language model, or with a package of
+ * `meshc compile --for generate`, and calls `text` with what follows, as it is made. Text is split
+ * into ids as `meshc generate` does: by the vocabulary of the data block or package, else into
+ * bytes where the data is text(...), else text is a list of ids, such as "464 2159". The programs
+ * are compiled at the first call. `how` may be NULL. Returns 0, also when `text` has ended it, or
+ * the code of an error: 2 if the prompt does not fit the context or the model is not causal, 4 if
+ * its logits are not finite. */
+MESHC_API int meshc_generate(meshc_model *model, const char *prompt, size_t size,
+                             const meshc_sampling *how, meshc_text_function *text, void *context,
+                             meshc_error **error);
+
 /* -- parameters ------------------------------------------------------------------------------- */
 
 /* meshc_read copies a parameter or state into a buffer, meshc_write copies a buffer into a

@@ -319,10 +319,6 @@ MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Po
 // value. Returns false after an error in d that names `what`, the array, and the first element that
 // would lose its value.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
-// Prints an array with its name and the names of its dims. One of more than ARRAY_WHOLE elements is
-// shortened. It has no size 0.
-enum { ARRAY_WHOLE = 64 };
-void array_print(FILE *out, const char *name, const char *const *dim, const Array *x);
 // Names of classes, by their numbers. n = 0: there are none.
 typedef struct ClassNames {
   uint32_t n;
@@ -332,8 +328,11 @@ typedef struct ClassNames {
 static inline const char *class_name(const ClassNames *c, double x) {
   return x >= 0 && x < c->n ? c->name[(uint32_t)x] : NULL;
 }
-// As array_print. Elements that are numbers of classes are printed by their names (`element`), and
-// the head has the names of the positions along each axis (`axis`, by axis; NULL: none has names).
+// Prints an array with its name and the names of its dims. One of more than ARRAY_WHOLE elements is
+// shortened. It has no size 0. Elements that are numbers of classes are printed by their names
+// (`element`), and the head has the names of the positions along each axis (`axis`, by axis; NULL:
+// none has names).
+enum { ARRAY_WHOLE = 64 };
 void array_print_named(FILE *out, const char *name, const char *const *dim, const Array *x,
                        const ClassNames *element, const ClassNames *axis);
 // Writes sizes as "[2, 3]" to `out`, memory of `room` bytes. Returns `out`.
@@ -689,9 +688,6 @@ typedef struct Product {
   const void *a, *b;
   void *c;
   int64_t lda, ldb, ldc;
-  // C has one row, of which this may be a part: reading B takes all the time. The bits of C may
-  // then differ from those of a row of a larger product.
-  bool single;
   // The product that the thread computes after this one, whose operands may be prefetched. NULL:
   // not known.
   const struct Product *next;

@@ -52,6 +52,18 @@ holds "the head of the file" "$(head -n 1 found.csv)" "probs.setosa,probs.versic
 holds "the last column" "$(cut -d, -f4 found.csv | tr '\n' ' ')" "found setosa virginica "
 expect "as JSON" 0 '"classes": \[ "setosa", "versicolor", "virginica" \]' sh -c \
   "'$meshc' predict iris.mesh --params iris.safetensors --feed x=new.csv --json | tr -d '\n' | tr -s ' '"
+# a package has the names, too
+printf 'dim b = 2, features = 5\noutput x[b, features] = where(index[b] == 0, values[features](5.1, 3.5, 1.4, 0.2, 31), values[features](5.8, 3.0, 6.0, 2.1, 32))\n' >rows.mesh
+must "$meshc" run rows.mesh --out rows
+must "$meshc" compile iris.mesh --params iris.safetensors --cpu native -o package -q
+expect "predict with a package" 0 '\[setosa, virginica\]' "$meshc" predict package --feed x=rows/x.npy
+check "its heads name the classes" says '^probs \[b 2, class 3: setosa, versicolor, virginica\] f32'
+if [ -e "$build/meshc_runner" ]; then
+  must "$meshc" compile iris.mesh --params iris.safetensors --cpu native --emit exe -o iris.run -q
+  expect "an executable" 0 '\[setosa, virginica\]' ./iris.run --feed x=rows/x.npy
+else
+  skip
+fi
 expect "eval without the training data" 0 'test accuracy' "$meshc" eval iris.mesh --params iris.safetensors
 printf 'species;petal length;petal width;sepal length;sepal width;measured\nrosa;1;1;1;1;01.02.1936\n' >strange.csv
 expect "an unknown class" 5 "strange.csv:2: column 0: 'rosa' is none of the classes" \

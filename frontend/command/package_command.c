@@ -1,8 +1,6 @@
 // Runs a package: its programs are compiled already, so that only options of a run are taken.
 #include "frontend/command/package_command.h"
 
-#include "runtime/package/package_batch.h"
-
 #include <string.h>
 
 bool package_given(const Session *s) {
@@ -11,10 +9,12 @@ bool package_given(const Session *s) {
 
 // The options of models that a package takes, too.
 static const OptionId taken[] = {
-    OPTION_FEED,        OPTION_FETCH,    OPTION_OUT,   OPTION_JSON,   OPTION_THREADS,
-    OPTION_QUIET,       OPTION_VERBOSE,  OPTION_NP,    OPTION_COMM,   OPTION_TIMEOUT,
-    OPTION_CHECK_DATA,  OPTION_LOG_RANK, OPTION_CHECK, OPTION_PARAMS, OPTION_STEPS,
-    OPTION_SAVE_PARAMS, OPTION_FAULT};
+    OPTION_FEED,        OPTION_FETCH,    OPTION_OUT,    OPTION_JSON,        OPTION_THREADS,
+    OPTION_QUIET,       OPTION_VERBOSE,  OPTION_NP,     OPTION_COMM,        OPTION_TIMEOUT,
+    OPTION_CHECK_DATA,  OPTION_LOG_RANK, OPTION_CHECK,  OPTION_PARAMS,      OPTION_STEPS,
+    OPTION_SAVE_PARAMS, OPTION_FAULT,    OPTION_PROMPT, OPTION_PROMPT_FILE, OPTION_MAX_TOKENS,
+    OPTION_TEMPERATURE, OPTION_TOP_K,    OPTION_TOP_P,  OPTION_BEAMS,       OPTION_STOP,
+    OPTION_SEED};
 
 // The loops over data blocks are those of a model.
 static bool command_fits(const Session *s) {
@@ -25,7 +25,7 @@ static bool command_fits(const Session *s) {
                    s->opt->argument.at[0]);
 }
 
-static bool options_fit(const Session *s) {
+bool package_options_fit(const Session *s) {
   for (int id = 0; id < OPTION_COUNT; id++) {
     bool fits = !option_given(s->opt, (OptionId)id);
     for (size_t i = 0; i < countof(taken); i++) fits |= taken[i] == (OptionId)id;
@@ -47,21 +47,27 @@ typedef struct Running {
   int64_t steps, before; // training steps of this run, and before it
 } Running;
 
-// Divides the mesh among the ranks, which all have opened the package.
-static bool agree(const Running *r) {
-  const Session *s = r->s;
-  const Mesh *m = &r->program->program.mesh;
-  if (!s->ranks || ranks_use_mesh(s->ranks, m)) return true;
+bool package_exec_options(const Session *s, const Package *p, const Program *program,
+                          ExecOptions *out) {
+  int64_t threads, seed;
+  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads) ||
+      !option_integer(s->opt, OPTION_SEED, (int64_t)p->seed, 0, INT64_MAX, s->diag, &seed))
+    return false;
+  *out = (ExecOptions){.threads = (int)threads,
+                       .ranks = s->ranks,
+                       .seed = (uint64_t)seed,
+                       .stop_request = s->stop_request};
+  // The ranks, which all have opened the package, divide the mesh among them.
+  if (!s->ranks || ranks_use_mesh(s->ranks, &program->mesh)) return true;
   return diag_error(s->diag, DIAG_USAGE, (Pos){0},
                     "%d ranks cannot share the mesh of the package: %s", ranks_count(s->ranks),
-                    mesh_text(s->arena, m));
+                    mesh_text(s->arena, &program->mesh));
 }
 
 static bool open_program(Running *r) {
   Session *s = r->s;
-  int64_t threads;
   const char *name = r->steps ? "train" : "predict";
-  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return false;
+  ExecOptions options;
   r->package = package_open(s->arena, s->opt->argument.at[0], s->diag);
   if (!r->package) return false;
   r->program = package_program(r->package, name);
@@ -70,12 +76,8 @@ static bool open_program(Running *r) {
                r->package->path, name);
     return diag_hint(s->diag, "compile the model with --for %s", name);
   }
-  const ExecOptions options = {.threads = (int)threads,
-                               .ranks = s->ranks,
-                               .seed = r->package->seed,
-                               .must_be_finite = r->steps ? r->package->watch : NULL,
-                               .stop_request = s->stop_request};
-  if (!agree(r)) return false;
+  if (!package_exec_options(s, r->package, &r->program->program, &options)) return false;
+  options.must_be_finite = r->steps ? r->package->watch : NULL;
   r->exec = exec_new(&r->program->program, &options, s->diag);
   if (!r->exec || !package_load(r->package, &r->program->program, r->exec, s->diag)) return false;
   r->before = r->package->steps;
@@ -117,9 +119,10 @@ static bool finish(Running *r) {
                                    session_first(s), s->diag))
     return false;
   if (!session_first(s)) return true;
-  for (uint32_t i = 0; i < b->nresults; i++)
-    result[i] =
-        (Result){.name = b->result[i].name, .dim = b->result[i].dim, .array = b->result[i].array};
+  for (uint32_t i = 0; i < b->nresults; i++) {
+    const PackageResult *x = &b->result[i];
+    result[i] = (Result){x->name, x->dim, x->array, x->element, x->axis};
+  }
   if (!results_finite(s, b->nresults, result) || !results_write(s, b->nresults, result))
     return false;
   if (!option_given(s->opt, OPTION_JSON)) return true;
@@ -135,7 +138,7 @@ static bool finish(Running *r) {
 
 int package_command(Session *s) {
   Running r = {.s = s};
-  bool ok = command_fits(s) && options_fit(s) && results_check(s) &&
+  bool ok = command_fits(s) && package_options_fit(s) && results_check(s) &&
             option_integer(s->opt, OPTION_STEPS, 0, 1, INT64_MAX, s->diag, &r.steps) &&
             open_program(&r) && read_feeds(&r) && execute(&r);
   if (ok) (void)finish(&r);

@@ -4,10 +4,11 @@
 // or OpenBLAS. A level whose CPUs may lack it gets a second build, in which generated kernels
 // compute the products. The first build that a machine can run is used.
 #include "frontend/driver/package_internal.h"
+#include "runtime/package/package.h"
 
 #include <string.h>
 
-static const char *const fors[] = {"predict", "train"};
+static const char *const fors[] = {"predict", "train", "generate"};
 
 static bool known_level(const char *name) {
   if (!strcmp(name, "native")) return true;
@@ -50,15 +51,9 @@ static void sort_levels(PackagePlan *plan) {
 bool package_options(Session *s, PackagePlan *plan) {
   const OptionUse *use = option_use(s->opt, OPTION_CPU);
   int word;
-  const char *asked = option_text(s->opt, OPTION_PACKAGE_FOR);
-  if (asked && !strcmp(asked, "generate")) {
-    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_PACKAGE_FOR)->pos,
-               "packages that generate text are not in this version of meshc");
-    return diag_hint(s->diag, "meshc generate writes text from the model; --for predict and train "
-                              "make packages");
-  }
   if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
   plan->trains = word == 1;
+  plan->generates = word == 2;
   const char *list = use                             ? use->text
                      : code_level_is_here("aarch64") ? "aarch64"
                                                      : "x86-64-v2,x86-64-v3,x86-64-v4";
@@ -117,7 +112,8 @@ bool package_builds(Session *s, PackagePlan *plan) {
   return true;
 }
 
-int package_part(const PackagePlan *plan, const char *name) {
+int package_emitted(const PackagePlan *plan) {
+  const char *name = plan->generates ? PACKAGE_GENERATE : "predict";
   for (uint32_t k = 0; k < plan->nparts; k++)
     if (!strcmp(plan->part[k].name, name)) return (int)k;
   return -1;

@@ -174,7 +174,7 @@ static bool emit_text(Session *s, const PackagePlan *plan, const char *out, bool
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return false;
   const PackageBuild *b = &plan->build[0];
   const CodeOptions options = {.opt = (int)opt, .level = b->level};
-  const Compiled *c = b->made[package_part(plan, "predict")].compiled;
+  const Compiled *c = b->made[package_emitted(plan)].compiled;
   const char *text = code_text(s->arena, c->program, c->kernels, &options, assembly, s->diag);
   return text && session_write(s, out, text, strlen(text), false, (Pos){0});
 }
@@ -211,7 +211,7 @@ static bool emit(Emitting *e, PackagePlan *plan, PackageEmit kind) {
 
 bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit kind) {
   if (kind == EMIT_LLVM || kind == EMIT_ASM) return emit_text(s, plan, out, kind == EMIT_ASM);
-  int part = package_part(plan, "predict");
+  int part = package_emitted(plan);
   const char *slash = strrchr(out, '/'), *model = strrchr(s->opt->argument.at[0], '/');
   const char *file = slash ? slash + 1 : out;
   size_t stem = strcspn(file, ".");
@@ -223,7 +223,7 @@ bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit ki
                 .folder = folder,
                 .package = arena_printf(s->arena, "%s/package", folder),
                 .interface = {s->arena, name, model ? model + 1 : s->opt->argument.at[0],
-                              plan->build[0].made[part].compiled->program}};
+                              plan->build[0].made[part].compiled->program, plan->generates}};
   bool ok = emit(&e, plan, kind);
   remove_folder(folder);
   return ok;

@@ -8,6 +8,7 @@ typedef struct Interface {
   Arena *arena;
   const char *name, *model; // the prefix of the functions; the path of the model
   const Program *program;
+  bool text; // it generates text
 } Interface;
 // Returns the text with every character that no name in C has replaced by '_'.
 const char *c_name(Arena *a, const char *text);

@@ -2,7 +2,8 @@
 // the source that implements them over libmeshc_run.
 //
 //   NAME *NAME_init(void);                                    loads the programs and the values
-//   int NAME_run(NAME *, const T *INPUT, ..., T *OUTPUT...);  computes
+//   int NAME_run(NAME *, const T *INPUT, ..., T *OUTPUT...);  computes, or
+//   int NAME_generate(NAME *, const char *prompt, ...);       generates text
 //   void NAME_free(NAME *);
 #include "frontend/driver/package_emit_internal.h"
 
@@ -66,35 +67,67 @@ static void put_parameter(FILE *f, const Interface *i, const ProgTensor *t) {
           c_name(i->arena, t->name));
 }
 
+// The function that computes outputs, without its name's end: "int NAME_run(NAME *m, ...".
+static void put_run(FILE *f, const Interface *i) {
+  fprintf(f, "int %s_run(%s *m", i->name, i->name);
+  each(f, i, put_parameter);
+  fprintf(f, ")");
+}
+
+// The function that generates text.
+static void put_generate(FILE *f, const Interface *i) {
+  fprintf(f,
+          "int %s_generate(%s *m, const char *prompt, size_t size, int64_t max_tokens, double "
+          "temperature,\n    int64_t top_k, double top_p, uint64_t seed, %s_text *text, void "
+          "*context)",
+          i->name, i->name, i->name);
+}
+
+static const char about_run[] =
+    "/* Computes the outputs of one batch. Returns 0, or the code of an error: 5 data, such as an\n"
+    " * index out of range; 7 memory; others as in meshc.h. */\n";
+static const char about_generate[] =
+    "/* Continues `size` bytes of `prompt`, and calls `text` with what follows, as it is made: at\n"
+    " * most max_tokens ids (0: 200), drawn from softmax(logits / temperature) among the top_k "
+    "most\n"
+    " * probable ids (0: all) and those whose probabilities add up to top_p (0: all). Temperature "
+    "0:\n"
+    " * the most probable id. Returns 0, or the code of an error as in meshc.h. */\n";
+
 void put_header(FILE *f, const Interface *i) {
   fprintf(f,
           "/* %s, compiled by meshc " MESHC_VERSION ".\n"
           " *\n"
           " *   %s *m = %s_init();\n"
-          " *   if (m == NULL || %s_run(m, ...) != 0) puts(%s_error());\n"
+          " *   if (m == NULL || %s_%s(m, ...) != 0) puts(%s_error());\n"
           " *   %s_free(m);\n"
-          " *\n"
-          " * Arrays are in C order, without gaps, of so many elements. bf16 and f16 are 16-bit "
-          "patterns.\n"
+          " *\n%s"
           " * Threads: a %s is used by one thread at a time, different ones by different threads "
           "at the\n"
           " * same time. It has threads of its own. Nothing is printed, and no call ends the "
           "process. */\n"
-          "#ifndef %s_PACKAGE_H\n#define %s_PACKAGE_H\n\n#include <stdint.h>\n\n"
-          "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-          i->model, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name);
-  each(f, i, put_size);
+          "#ifndef %s_PACKAGE_H\n#define %s_PACKAGE_H\n\n#include <stddef.h>\n#include "
+          "<stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+          i->model, i->name, i->name, i->name, i->text ? "generate" : "run", i->name, i->name,
+          i->text ? ""
+                  : " * Arrays are in C order, without gaps, of so many elements. bf16 and f16 are "
+                    "16-bit patterns.\n",
+          i->name, i->name, i->name);
+  if (!i->text) each(f, i, put_size);
   fprintf(f,
           "\ntypedef struct %s %s;\n\n"
           "/* Loads the code for this CPU, and the parameters. Returns NULL after an error. */\n"
-          "%s *%s_init(void);\n"
-          "/* Computes the outputs of one batch. Returns 0, or the code of an error: 5 data, such "
-          "as an\n"
-          " * index out of range; 7 memory; others as in meshc.h. */\nint %s_run(%s *m",
-          i->name, i->name, i->name, i->name, i->name, i->name);
-  each(f, i, put_parameter);
+          "%s *%s_init(void);\n",
+          i->name, i->name, i->name, i->name);
+  if (i->text)
+    fprintf(f,
+            "/* Receives a part of a text. A result other than 0 ends the text. */\n"
+            "typedef int %s_text(void *context, const char *text, size_t size);\n",
+            i->name);
+  fputs(i->text ? about_generate : about_run, f);
+  (i->text ? put_generate : put_run)(f, i);
   fprintf(f,
-          ");\n/* Frees it. NULL is allowed. */\nvoid %s_free(%s *m);\n"
+          ";\n/* Frees it. NULL is allowed. */\nvoid %s_free(%s *m);\n"
           "/* Returns the last error of this thread, in memory that its next error overwrites. */\n"
           "const char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
           i->name, i->name, i->name);
@@ -119,6 +152,10 @@ static const char declarations[] =
     "**);\n"
     "int meshc_run(meshc_program *, const meshc_array *, size_t, const meshc_array *, size_t,\n"
     "    meshc_error **);\n"
+    "typedef struct { int64_t max_tokens; double temperature; int64_t top_k; double top_p;\n"
+    "    uint64_t seed; const char *const *stop; size_t stops; } meshc_sampling;\n"
+    "int meshc_generate(meshc_model *, const char *, size_t, const meshc_sampling *,\n"
+    "    int (*)(void *, const char *, size_t), void *, meshc_error **);\n"
     "const meshc_message *meshc_error_at(const meshc_error *, size_t);\n"
     "void meshc_error_free(meshc_error *);\n"
     "void meshc_close(meshc_model *);\n\n";
@@ -134,8 +171,27 @@ static int count(const Interface *i, TensorKind kind) {
   return n;
 }
 
-void put_source(FILE *f, const Interface *i, const char *packed) {
+static void put_run_body(FILE *f, const Interface *i) {
   int nin = count(i, TENSOR_INPUT), nout = count(i, TENSOR_OUTPUT);
+  fprintf(f, " {\n  const meshc_array array[] = {\n");
+  each(f, i, put_array);
+  fprintf(f,
+          "  };\n  meshc_error *e = NULL;\n"
+          "  int code = meshc_run(m->program, array, %d, array + %d, %d, &e);\n"
+          "  if (code) keep(e);\n  return code;\n}\n",
+          nin, nin, nout);
+}
+
+static void put_generate_body(FILE *f, const Interface *i) {
+  (void)i;
+  fprintf(f, " {\n"
+             "  const meshc_sampling how = {max_tokens, temperature, top_k, top_p, seed, 0, 0};\n"
+             "  meshc_error *e = NULL;\n"
+             "  int code = meshc_generate(m->model, prompt, size, &how, text, context, &e);\n"
+             "  if (code) keep(e);\n  return code;\n}\n");
+}
+
+void put_source(FILE *f, const Interface *i, const char *packed) {
   fprintf(f,
           "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n");
   put_header(f, i);
@@ -161,17 +217,13 @@ void put_source(FILE *f, const Interface *i, const char *packed) {
       "  %s *m = calloc(1, sizeof *m);\n"
       "  if (!m) return NULL;\n"
       "  m->model = meshc_open_packed(packed, (size_t)(packed_end - packed), \"%s\", NULL, &e);\n"
-      "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
-      "  if (m->program) return m;\n"
-      "  keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nAPI int %s_run(%s *m",
+      "%s"
+      "  keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nAPI ",
       declarations, packed, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name,
-      i->name, i->name, i->name);
-  each(f, i, put_parameter);
-  fprintf(f, ") {\n  const meshc_array array[] = {\n");
-  each(f, i, put_array);
-  fprintf(f,
-          "  };\n  meshc_error *e = NULL;\n"
-          "  int code = meshc_run(m->program, array, %d, array + %d, %d, &e);\n"
-          "  if (code) keep(e);\n  return code;\n}\n",
-          nin, nin, nout);
+      i->text ? "  if (m->model) return m;\n"
+              : "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
+                "  if (m->program) return m;\n",
+      i->name);
+  (i->text ? put_generate : put_run)(f, i);
+  (i->text ? put_generate_body : put_run_body)(f, i);
 }

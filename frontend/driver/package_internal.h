@@ -2,7 +2,9 @@
 #ifndef FRONTEND_PACKAGE_INTERNAL_H
 #define FRONTEND_PACKAGE_INTERNAL_H
 
+#include "frontend/driver/generation.h"
 #include "frontend/driver/package_make.h"
+#include "runtime/generate/token_codec.h"
 
 enum { PACKAGE_PARTS = 3, PACKAGE_BUILDS = 8 };
 
@@ -21,8 +23,17 @@ typedef struct PackageBuild {
   Compilation made[PACKAGE_PARTS];
 } PackageBuild;
 
+// What a package says about its programs that generate text.
+typedef struct PackageText {
+  DecoderFacts facts;
+  TokenKind tokens;
+  const VocabularyKind *kind; // of its vocabulary, with the files; NULL: it has none
+  VocabularyFile file[VOCABULARY_FILES];
+} PackageText;
+
 typedef struct PackagePlan {
-  bool trains;
+  bool trains, generates;
+  PackageText text; // of a plan that generates
   uint32_t nlevels, nparts, nbuilds;
   uint32_t nvalues; // of the package that was written, and their bytes
   int64_t bytes;
@@ -44,13 +55,17 @@ typedef enum PackageEmit {
 // -- package_programs.c
 // Selects the graphs of the parts. Returns false after an error.
 MUST_USE bool package_parts(Session *s, PackagePlan *plan);
+// -- package_text.c: adds the programs that generate text. Returns false after an error.
+MUST_USE bool package_text_parts(Session *s, PackagePlan *plan);
+// Returns what package.json says about them.
+json_t *package_text_json(const PackageText *x);
 // -- package_builds.c
 // Reads --cpu and --for. Returns false after an error.
 MUST_USE bool package_options(Session *s, PackagePlan *plan);
 // Compiles the parts up to their programs, for every build. Returns false after an error.
 MUST_USE bool package_builds(Session *s, PackagePlan *plan);
-// Returns the index of the part of that name, or -1.
-int package_part(const PackagePlan *plan, const char *name);
+// Returns the index of the part that objects and executables run, or -1.
+int package_emitted(const PackagePlan *plan);
 // -- package_make.c
 // Writes the package to folder `path`. Returns false after an error.
 MUST_USE bool package_write(Session *s, PackagePlan *plan, const char *path);

@@ -3,6 +3,7 @@
 #include "frontend/driver/package_internal.h"
 
 #include "ir/base/host.h"
+#include "ir/program/decode_state.h"
 #include "ir/program/pack.h"
 #include "runtime/package/package.h"
 
@@ -22,8 +23,10 @@ typedef struct Making {
 
 // -- values -------------------------------------------------------------------------------------
 
-static bool is_value(const Making *m, TensorKind k) {
-  return k == TENSOR_PARAM || k == TENSOR_STATE || (k == TENSOR_SLOT && m->steps > 0);
+static bool is_value(const Making *m, const ProgTensor *t) {
+  TensorKind k = t->kind;
+  return k == TENSOR_PARAM || (k == TENSOR_STATE && !tensor_is_of_text(t)) ||
+         (k == TENSOR_SLOT && m->steps > 0);
 }
 
 static bool read_values(Making *m, const Exec *e, const Program *p) {
@@ -33,7 +36,7 @@ static bool read_values(Making *m, const Exec *e, const Program *p) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
     Result r;
-    if (!is_value(m, t->kind)) continue;
+    if (!is_value(m, t)) continue;
     if (!result_read(s, e, p, t->kind, t->name, &r)) return false;
     m->kind[m->nvalues] = t->kind;
     m->value[m->nvalues++] = (NamedArray){.name = t->name, .array = r.array};
@@ -80,7 +83,7 @@ static Program *packed_program(const Making *m, const Program *from) {
   p->tensor = arena_copy(a, p->tensor, (p->ntensors + 1) * sizeof *p->tensor);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     ProgTensor *t = &p->tensor[i];
-    if (is_value(m, t->kind)) t->init = (Init){.kind = INIT_CONSTANT};
+    if (is_value(m, t)) t->init = (Init){.kind = INIT_CONSTANT};
     for (int d = 0; d < t->rank && t->kind == TENSOR_OUTPUT; d++)
       t->dim[d].name = result_dim(m->s, t->dim[d].name);
   }
@@ -161,7 +164,20 @@ static const char *kind_text(TensorKind k) {
   return text[k];
 }
 
-static void list_tensors(const Making *m, const Program *p, json_t *list, json_t *hidden) {
+// Adds the names of the classes that an output consists of.
+static void put_classes(const Making *m, const ProgTensor *t, const Graph *g, json_t *out) {
+  const char *dim[MAX_RANK];
+  Result r = {.name = t->name, .dim = dim, .array = {.type = t->type, .rank = t->rank}};
+  for (int d = 0; d < t->rank; d++) {
+    dim[d] = result_dim(m->s, t->dim[t->declared[d]].name);
+    r.array.size[d] = t->dim[t->declared[d]].whole;
+  }
+  result_classes(m->s, g, &r);
+  result_classes_json(out, &r);
+}
+
+static void list_tensors(const Making *m, const Program *p, const Graph *g, json_t *list,
+                         json_t *hidden) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
     const char *kind = kind_text(t->kind);
@@ -178,9 +194,10 @@ static void list_tensors(const Making *m, const Program *p, json_t *list, json_t
       json_array_append_new(dims, json_text(result_dim(m->s, dim->name)));
       json_array_append_new(shape, json_integer(dim->whole));
     }
-    json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o, s:o}", "name", json_text(t->name),
-                                          "kind", kind, "type", dtype_text(t->type), "dims", dims,
-                                          "shape", shape));
+    json_t *one = json_pack("{s:o, s:s, s:s, s:o, s:o}", "name", json_text(t->name), "kind", kind,
+                            "type", dtype_text(t->type), "dims", dims, "shape", shape);
+    if (t->kind == TENSOR_OUTPUT) put_classes(m, t, g, one);
+    json_array_append_new(list, one);
   }
 }
 
@@ -208,17 +225,25 @@ static void describe(Making *m) {
     json_object_set_new(one, "name", json_string(part->name));
     json_object_set_new(one, "any_rows", json_boolean(part->any_rows));
     if (part->of.over) json_object_set_new(one, "rows", json_text(part->of.over));
-    list_tensors(m, p, tensors, hidden);
+    list_tensors(m, p, part->of.graph, tensors, hidden);
     json_object_set_new(one, "tensors", tensors);
     json_array_append_new(programs, one);
     if (k == 0) set_watch(m, p);
   }
+  if (m->plan->generates) json_object_set_new(m->root, "text", package_text_json(&m->plan->text));
   json_object_set_new(m->root, "hidden", hidden);
   json_object_set_new(m->root, "programs", programs);
 }
 
+static bool put_vocabulary(const Making *m) {
+  const PackageText *x = &m->plan->text;
+  for (int i = 0; x->kind && i < x->kind->n; i++)
+    if (!package_put(m->writer, x->kind->name[i], x->file[i].bytes, x->file[i].n)) return false;
+  return true;
+}
+
 static bool write_all(Making *m) {
-  if (!make_values(m)) return false;
+  if (!make_values(m) || !put_vocabulary(m)) return false;
   describe(m);
   json_t *builds = json_array();
   json_object_set_new(m->root, "steps", json_integer(m->steps));
@@ -264,9 +289,9 @@ static bool read_emit(const Session *s, int *kind) {
   return option_word(s->opt, OPTION_EMIT, countof(kinds), kinds, s->diag, kind);
 }
 
-// Objects and executables compute outputs.
+// Objects and executables compute outputs, or generate text.
 static bool can_emit(const Session *s, const PackagePlan *plan, int kind) {
-  if (kind == EMIT_PACKAGE || package_part(plan, "predict") >= 0) return true;
+  if (kind == EMIT_PACKAGE || package_emitted(plan) >= 0) return true;
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_EMIT)->pos,
              "--emit %s is for predict, and the model has no output", kinds[kind]);
   return diag_hint(s->diag, "name values: --fetch NAME,...");

@@ -85,6 +85,7 @@ static bool add_evaluate(Session *s, PackagePlan *plan) {
 }
 
 bool package_parts(Session *s, PackagePlan *plan) {
+  if (plan->generates) return package_text_parts(s, plan);
   if (!plan->trains) return add_predict(s, plan);
   return add_train(s, plan) && (!fetched(s).n || add_predict(s, plan)) && add_evaluate(s, plan);
 }

@@ -176,8 +176,7 @@ static json_t *names_json(const ClassNames *c) {
   return out;
 }
 
-// Adds the names of classes: "classes" by number, and "positions" by dim.
-static void classes_json(json_t *out, const Result *r) {
+void result_classes_json(json_t *out, const Result *r) {
   json_t *positions = json_object();
   for (int i = 0; r->axis && i < r->array.rank; i++)
     if (r->axis[i].n) json_object_set_new(positions, r->dim[i], names_json(&r->axis[i]));
@@ -200,7 +199,7 @@ json_t *results_json(uint32_t n, const Result *r) {
     json_object_set_new(one, "shape", shape_json(x->rank, x->size));
     if (x->elements <= ARRAY_WHOLE) json_object_set(one, "values", values);
     json_decref(values);
-    classes_json(one, &r[i]);
+    result_classes_json(one, &r[i]);
     json_object_set_new(out, r[i].name, one);
   }
   return out;

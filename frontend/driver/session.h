@@ -371,6 +371,8 @@ MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKin
 // Sets the names of the classes that elements or positions of the result stand for (class_names.c).
 // g is the graph that was selected for the command.
 void result_classes(Session *s, const Graph *g, Result *r);
+// Adds the names to a JSON object: "classes" by number, and "positions" by dim.
+void result_classes_json(json_t *out, const Result *r);
 // Returns the names of the classes of an input; none if its source has no classes, or if they are
 // not known.
 ClassNames input_classes(Session *s, const char *input);

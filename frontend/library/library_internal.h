@@ -2,7 +2,7 @@
 #ifndef FRONTEND_LIBRARY_INTERNAL_H
 #define FRONTEND_LIBRARY_INTERNAL_H
 
-#include "frontend/driver/training.h"
+#include "frontend/driver/generation.h"
 #include "runtime/library/library.h"
 
 typedef struct CompiledProgram {
@@ -17,6 +17,8 @@ typedef struct CompiledModel {
   Options options;
   ProgramRun train, test; // programs of meshc_train: a training step, and its evaluation
   ProgramRun eval;        // program of the current call of meshc_evaluate
+  Generation generation;  // of meshc_generate, made at its first call
+  Vocabulary *vocabulary; // of its ids, or NULL
   Saver *saver;           // checkpoint writer of the current call of meshc_save
   TrainJob job;
   int64_t default_steps;          // number of training steps in the train block
@@ -49,6 +51,8 @@ void library_run_free(ProgramRun *p);
 // -- library_parameters.c
 bool library_load(meshc_model *m, const char *path);
 bool library_save(meshc_model *m, const char *path);
+// -- library_generate.c
+bool library_text(meshc_model *m, LibraryText *out);
 // -- library_facts.c
 char *library_json(meshc_model *m, const char *command, meshc_purpose purpose);
 

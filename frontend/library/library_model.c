@@ -31,6 +31,8 @@ void library_option(CompiledModel *m, OptionId id, const char *text) {
 static void close_model(meshc_model *model) {
   CompiledModel *m = library_model_of(model);
   saver_free(m->saver);
+  generation_free(&m->generation);
+  vocabulary_free(m->vocabulary);
   library_run_free(&m->eval);
   program_run_free(&m->test);
   program_run_free(&m->train);
@@ -46,7 +48,8 @@ static bool is_stuck(const meshc_model *model) {
   const CompiledModel *m = (const CompiledModel *)(const void *)model;
   bool stuck = exec_is_stuck(m->train.exec) || exec_is_stuck(m->train.sync.exec) ||
                exec_is_stuck(m->test.exec) || exec_is_stuck(m->eval.exec) ||
-               exec_is_stuck(m->eval.last.exec) || exec_is_stuck(m->test.last.exec);
+               exec_is_stuck(m->eval.last.exec) || exec_is_stuck(m->test.last.exec) ||
+               exec_is_stuck(m->generation.step.exec) || exec_is_stuck(m->generation.chunk.exec);
   for (const meshc_program *p = model->programs; p; p = p->before) stuck |= exec_is_stuck(p->exec);
   return stuck;
 }
@@ -73,6 +76,7 @@ static const LibraryKind compiled = {
     .evaluate = library_evaluate,
     .load = library_load,
     .save = library_save,
+    .text = library_text,
     .json = library_json,
     .hides = hides,
     .dim_name = dim_name,

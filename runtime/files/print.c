@@ -53,10 +53,6 @@ static void print_positions(FILE *out, const ClassNames *c) {
   for (uint32_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? ", " : ": ", c->name[i]);
 }
 
-void array_print(FILE *out, const char *name, const char *const *dim, const Array *x) {
-  array_print_named(out, name, dim, x, &(ClassNames){0}, NULL);
-}
-
 void array_print_named(FILE *out, const char *name, const char *const *dim, const Array *x,
                        const ClassNames *element, const ClassNames *axis) {
   fprintf(out, "%s", name);

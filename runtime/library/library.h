@@ -10,6 +10,7 @@
 
 #include "include/meshc.h"
 #include "ir/base/guard.h"
+#include "runtime/generate/texts.h"
 #include "runtime/runtime.h"
 
 typedef struct TensorList {
@@ -38,6 +39,12 @@ typedef struct Reporting {
   void *context;
 } Reporting;
 
+// What generates text: a decoder of one row, and the conversion of its ids.
+typedef struct LibraryText {
+  Decoder *decoder;
+  TokenCodec codec;
+} LibraryText;
+
 // What a model does in the way of its kind. The functions that return bool or a pointer return
 // false or NULL after an error in the model's Diag.
 typedef struct LibraryKind {
@@ -54,6 +61,8 @@ typedef struct LibraryKind {
   bool (*evaluate)(meshc_model *m, const char *data, const Reporting *to);
   bool (*load)(meshc_model *m, const char *path);
   bool (*save)(meshc_model *m, const char *path);
+  // Sets *out to what generates text. It is made at the first call, and belongs to the model.
+  bool (*text)(meshc_model *m, LibraryText *out);
   char *(*json)(meshc_model *m, const char *command, meshc_purpose purpose);
   // Returns whether an output of a program is none of the model; the name of a dim for users.
   bool (*hides)(const meshc_model *m, const char *output);

@@ -2,6 +2,7 @@
 // needed.
 #include "runtime/library/library.h"
 #include "runtime/package/package_batch.h"
+#include "runtime/package/package_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ typedef struct PackageModel {
   meshc_model base; // the first member
   Package *package;
   int threads;
+  PackageGenerator generator; // made at the first call of meshc_generate
 } PackageModel;
 
 static PackageModel *package_of(meshc_model *m) { return (PackageModel *)(void *)m; }
@@ -114,9 +116,27 @@ static bool save(meshc_model *m, const char *path) {
          package_save_values(m->store->program, m->store->exec, path, m->steps, true, m->diag);
 }
 
+// -- text ---------------------------------------------------------------------------------------
+
+static bool text(meshc_model *m, LibraryText *out) {
+  PackageModel *pm = package_of(m);
+  PackageGenerator *g = &pm->generator;
+  const ExecOptions options = {.threads = pm->threads, .seed = pm->package->seed};
+  const meshc_program *first = pm->package->text ? store(m) : NULL;
+  if (pm->package->text && !first) return false;
+  if (!g->decoder.logits && !package_generator_open(m->arena, pm->package, &options,
+                                                    first ? first->exec : NULL, m->diag, g)) {
+    package_generator_free(g);
+    return false;
+  }
+  *out = (LibraryText){&g->decoder, g->codec};
+  return true;
+}
+
 // -- the kind -----------------------------------------------------------------------------------
 
 static void close_model(meshc_model *m) {
+  package_generator_free(&package_of(m)->generator); // first: it uses tensors of the store
   for (meshc_program *p = m->programs, *before; p; p = before) {
     before = p->before;
     library_program_free(p);
@@ -127,7 +147,7 @@ static void close_model(meshc_model *m) {
 static bool is_stuck(const meshc_model *m) {
   for (const meshc_program *p = m->programs; p; p = p->before)
     if (exec_is_stuck(p->exec)) return true;
-  return false;
+  return exec_is_stuck(((const PackageModel *)(const void *)m)->generator.chunk);
 }
 
 static bool hides(const meshc_model *m, const char *output) {
@@ -155,6 +175,7 @@ static const LibraryKind packaged = {
     .evaluate = evaluate,
     .load = load,
     .save = save,
+    .text = text,
     .json = json,
     .hides = hides,
     .dim_name = dim_name,
@@ -180,6 +201,12 @@ static bool read_options(PackageModel *m, const meshc_options *options) {
   return true;
 }
 
+// Returns whether tensor t of a program is part of the generation of text, and none of the model.
+static bool is_of_text(const PackageProgram *p, const ProgTensor *t) {
+  bool text = !strcmp(p->name, PACKAGE_GENERATE) || !strcmp(p->name, PACKAGE_PROMPT);
+  return text && (t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT || tensor_is_of_text(t));
+}
+
 // Lists the tensors of the model: those of its programs, each once.
 static void list_model(PackageModel *m) {
   const Package *p = m->package;
@@ -192,7 +219,7 @@ static void list_model(PackageModel *m) {
       for (uint32_t t = 0; t < p->program[i].program.ntensors; t++) {
         const ProgTensor *x = &p->program[i].program.tensor[t];
         if (x->kind != library_tensor_kind((meshc_kind)k) || library_find(list, x->name) >= 0 ||
-            (k == MESHC_OUTPUT && hides(&m->base, x->name)))
+            is_of_text(&p->program[i], x) || (k == MESHC_OUTPUT && hides(&m->base, x->name)))
           continue;
         TensorDims to =
             library_add_tensor(m->base.arena, list, (meshc_kind)k, x->name, x->type, x->rank);

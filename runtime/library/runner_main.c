@@ -1,7 +1,8 @@
 // The program in the executables of `meshc compile --emit exe`: it runs the package at the end of
-// its own file on inputs from files, without meshc.
+// its own file on inputs from files, or on prompts, without meshc.
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,29 +11,56 @@
 #include <unistd.h>
 
 #include "ir/base/guard.h"
+#include "runtime/library/runner.h"
 #include "runtime/package/package_batch.h"
 
-typedef struct Runner {
-  Arena *arena;
-  Diag *diag;
-  const char *name, *out, *params;
-  int threads;
-  VEC(const char *) feed, fetch;
-  PackageBatches batches;
-} Runner;
+// -- options -------------------------------------------------------------------------------------
 
-static int help(const Package *p, const char *name, FILE *to) {
-  fprintf(
-      to,
-      "usage: %s [--feed NAME=FILE]... [--fetch NAME]... [--out DIR|FILE]\n\n"
-      "Computes the outputs of %s, compiled by meshc %s for %s.\n\n"
-      "  --feed NAME=FILE   an input: .npy, .npz:KEY, .safetensors:KEY, or a number for a scalar\n"
-      "  --fetch NAME       an output; default: all\n"
-      "  --out DIR|FILE     write DIR/NAME.npy, or one .npz or .safetensors; default: print\n"
-      "  --params FILE      other parameters, .safetensors or .npz\n"
-      "  --threads N        default: as many as cores\n\n",
-      name, p->model, p->version, p->cpu);
-  const Program *program = &package_program(p, "predict")->program;
+typedef enum OptionKind { LIST, WORD, INTEGER, REAL, SWITCH } OptionKind;
+typedef struct RunnerOption {
+  const char *name, *argument, *help;
+  OptionKind kind;
+  size_t at;        // its place in Runner
+  double low, high; // of numbers
+} RunnerOption;
+
+#define OUTPUT(name) offsetof(Runner, name)
+#define TEXT(name) offsetof(Runner, text.name)
+static const RunnerOption output_options[] = {
+    {"--feed", "NAME=FILE", "an input: .npy, .npz:KEY, .safetensors:KEY, or a number for a scalar",
+     LIST, OUTPUT(feed), 0, 0},
+    {"--fetch", "NAME", "an output; default: all", LIST, OUTPUT(fetch), 0, 0},
+    {"--out", "DIR|FILE", "write DIR/NAME.npy, or one .npz or .safetensors; default: print", WORD,
+     OUTPUT(out), 0, 0},
+    {"--params", "FILE", "other parameters, .safetensors or .npz", WORD, OUTPUT(params), 0, 0},
+    {"--threads", "N", "default: as many as cores", INTEGER, OUTPUT(threads), 1, 4096},
+    {0}};
+static const RunnerOption text_options[] = {
+    {"--prompt", "TEXT", "text to go on from; default: standard input", LIST, TEXT(prompt), 0, 0},
+    {"--max-tokens", "N", "most ids after a prompt; default 200", INTEGER, TEXT(most), 1,
+     INT32_MAX},
+    {"--temperature", "X", "draw from softmax(logits / X); default 0: the most probable id", REAL,
+     TEXT(temperature), 0, 1000},
+    {"--top-k", "K", "draw among the K most probable ids", INTEGER, TEXT(top_k), 1, INT32_MAX},
+    {"--top-p", "P", "draw among the most probable ids whose probabilities add up to P", REAL,
+     TEXT(top_p), 0, 1},
+    {"--seed", "N", "of the draws; default 0", INTEGER, TEXT(seed), 0, 0x1p53},
+    {"--stop", "TEXT", "end a text before TEXT", LIST, TEXT(stop), 0, 0},
+    {"--quiet", NULL, "print the new text only, without the prompt", SWITCH, TEXT(quiet), 0, 0},
+    {"--params", "FILE", "other parameters, .safetensors or .npz", WORD, OUTPUT(params), 0, 0},
+    {"--threads", "N", "default: as many as cores", INTEGER, OUTPUT(threads), 1, 4096},
+    {0}};
+
+static const RunnerOption *options_of(const Package *p) {
+  return p->text ? text_options : output_options;
+}
+
+static void list_options(const RunnerOption *o, FILE *to) {
+  for (; o->name; o++)
+    fprintf(to, "  %-13s %-10s %s\n", o->name, o->argument ? o->argument : "", o->help);
+}
+
+static void list_tensors(const Program *program, FILE *to) {
   for (uint32_t i = 0; i < program->ntensors; i++) {
     const ProgTensor *t = &program->tensor[i];
     if (t->kind != TENSOR_INPUT && t->kind != TENSOR_OUTPUT) continue;
@@ -43,32 +71,67 @@ static int help(const Package *p, const char *name, FILE *to) {
               (long long)t->dim[t->declared[d]].whole, d == t->rank - 1 ? "]" : "");
     fprintf(to, "\n");
   }
-  return to == stdout ? 0 : 2;
 }
 
-// Reads the options. Returns false after an error, or if --help is among them, which *asked says.
-static bool read_options(Runner *r, int argc, char **argv, bool *asked) {
-  *asked = false;
+static void help(const Package *p, const char *name, FILE *to) {
+  fprintf(to, "usage: %s [option...]\n\n%s %s, compiled by meshc %s for %s.\n\n", name,
+          p->text ? "Generates text with" : "Computes the outputs of", p->model, p->version,
+          p->cpu);
+  list_options(options_of(p), to);
+  fprintf(to, "\n");
+  if (!p->text) list_tensors(&package_program(p, "predict")->program, to);
+}
+
+static bool wrong_value(const Runner *r, const RunnerOption *o, const char *value) {
+  return diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s takes %s from %.0f to %.0f, not '%s'",
+                    o->name, o->kind == INTEGER ? "an integer" : "a number", o->low, o->high,
+                    value);
+}
+
+static bool set_option(Runner *r, const RunnerOption *o, const char *value) {
+  char *at = (char *)r + o->at, *end = NULL;
+  if (o->kind == LIST) vec_push(r->arena, *(Words *)(void *)at) = value;
+  if (o->kind == WORD) *(const char **)(void *)at = value;
+  if (o->kind == SWITCH) *(bool *)at = true;
+  if (o->kind == LIST || o->kind == WORD || o->kind == SWITCH) return true;
+  double x = strtod(value, &end);
+  if (o->kind == INTEGER) {
+    int64_t n = strtoll(value, &end, 10);
+    x = (double)n;
+    *(int64_t *)(void *)at = n;
+  } else {
+    *(double *)(void *)at = x;
+  }
+  return (*value && !*end && x >= o->low && x <= o->high) || wrong_value(r, o, value);
+}
+
+static const RunnerOption *find_option(const RunnerOption *o, const char *name) {
+  while (o->name && strcmp(o->name, name) != 0) o++;
+  return o->name ? o : NULL;
+}
+
+// Reads the options. Returns false after an error.
+static bool read_options(Runner *r, const Package *p, int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
-    const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-    *asked |= !strcmp(word, "--help") || !strcmp(word, "-h");
-    if (*asked) return false;
-    bool known = !strcmp(word, "--feed") || !strcmp(word, "--fetch") || !strcmp(word, "--out") ||
-                 !strcmp(word, "--params") || !strcmp(word, "--threads");
-    if (!known || !value) {
-      diag_error(r->diag, DIAG_USAGE, (Pos){0},
-                 known ? "%s needs an argument" : "unknown option '%s'", word);
+    const RunnerOption *o = find_option(options_of(p), argv[i]);
+    bool argument = o && o->argument, there = i + 1 < argc;
+    if (!o || (argument && !there)) {
+      diag_error(r->diag, DIAG_USAGE, (Pos){0}, o ? "%s needs an argument" : "unknown option '%s'",
+                 argv[i]);
       return diag_hint(r->diag, "see %s --help", r->name);
     }
-    i++;
-    if (!strcmp(word, "--feed")) vec_push(r->arena, r->feed) = value;
-    if (!strcmp(word, "--fetch")) vec_push(r->arena, r->fetch) = value;
-    if (!strcmp(word, "--out")) r->out = value;
-    if (!strcmp(word, "--params")) r->params = value;
-    if (!strcmp(word, "--threads")) r->threads = atoi(value);
+    if (!set_option(r, o, argument ? argv[++i] : NULL)) return false;
   }
   return true;
 }
+
+static bool asks_for_help(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+  return false;
+}
+
+// -- the package ---------------------------------------------------------------------------------
 
 static Package *open_own(const Runner *r) {
   struct stat s;
@@ -86,8 +149,7 @@ static Package *open_own(const Runner *r) {
   return NULL;
 }
 
-static bool compute(Runner *r, const Package *p, Exec *e) {
-  PackageBatches *b = &r->batches;
+static bool compute(Runner *r, const Package *p, Exec *e, PackageBatches *b) {
   int64_t steps;
   *b = (PackageBatches){.arena = r->arena,
                         .diag = r->diag,
@@ -102,36 +164,43 @@ static bool compute(Runner *r, const Package *p, Exec *e) {
       return false;
   if (!package_load(p, &b->program->program, e, r->diag) ||
       (r->params && !package_read_values(&b->program->program, e, r->params, &steps, r->diag)) ||
-      !package_predict(b, r->fetch.n, (const char *const *)r->fetch.at))
+      !package_predict(b, r->fetch.n, r->fetch.at))
     return false;
   if (r->out) return package_write_results(b, r->out);
-  for (uint32_t i = 0; i < b->nresults; i++)
-    array_print(stdout, b->result[i].name, b->result[i].dim, &b->result[i].array);
+  for (uint32_t i = 0; i < b->nresults; i++) {
+    const PackageResult *x = &b->result[i];
+    array_print_named(stdout, x->name, x->dim, &x->array, &x->element, x->axis);
+  }
   return true;
 }
 
-static void run(Runner *r, const Package *p) {
-  const ExecOptions options = {.threads = r->threads > 0 ? r->threads : 0, .seed = p->seed};
+static void run_outputs(Runner *r, const Package *p) {
+  const ExecOptions options = {.threads = (int)r->threads, .seed = p->seed};
+  PackageBatches batches = {0};
   Exec *e = exec_new(&package_program(p, "predict")->program, &options, r->diag);
-  if (e) (void)!compute(r, p, e);
-  for (uint32_t i = 0; i < r->batches.nresults; i++) array_free(&r->batches.result[i].array);
-  for (uint32_t i = 0; i < r->batches.nfeeds; i++) array_free(&r->batches.feed[i].array);
+  if (e) (void)!compute(r, p, e, &batches);
+  for (uint32_t i = 0; i < batches.nresults; i++) array_free(&batches.result[i].array);
+  for (uint32_t i = 0; i < batches.nfeeds; i++) array_free(&batches.feed[i].array);
   exec_free(e);
 }
 
+static void run(Runner *r, const Package *p, int argc, char **argv) {
+  if (!p->text && !package_program(p, "predict"))
+    BUG("an executable without a program for predict");
+  if (asks_for_help(argc, argv))
+    help(p, r->name, stdout);
+  else if (read_options(r, p, argc, argv))
+    (p->text ? runner_text : run_outputs)(r, p);
+}
+
 int main(int argc, char **argv) {
-  Runner r = {.name = argc > 0 ? argv[0] : "runner"};
-  bool asked;
+  Runner r = {.name = argc > 0 ? argv[0] : "runner",
+              .text = {.most = 200, .temperature = -1, .top_p = 1}};
   process_own();
   r.arena = arena_new();
   r.diag = diag_new(r.arena);
-  bool ok = read_options(&r, argc, argv, &asked);
-  Package *p = ok || asked ? open_own(&r) : NULL;
-  if (p && !package_program(p, "predict")) BUG("an executable without a program for predict");
-  if (p && asked)
-    (void)help(p, r.name, stdout);
-  else if (p)
-    run(&r, p);
+  Package *p = open_own(&r);
+  if (p) run(&r, p, argc, argv);
   package_close(p);
   diag_print(r.diag, stderr, false);
   int code = diag_exit(r.diag);

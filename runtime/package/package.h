@@ -15,18 +15,34 @@
 #define RUNTIME_PACKAGE_H
 
 #include "ir/program/image.h"
+#include "runtime/generate/decoder.h"
+#include "runtime/generate/token_codec.h"
 #include "runtime/runtime.h"
 
 #define PACKAGE_SCHEMA "meshc.package/1"
 #define PACKAGE_FILE "package.json"
 #define PACKAGE_WEIGHTS "weights.safetensors"
 enum { PACK_ALIGN = 64 };
+// The programs that generate text: for one position, and for many.
+#define PACKAGE_GENERATE "generate"
+#define PACKAGE_PROMPT "prompt"
+
+// The names of the classes that an output consists of, and of the positions along its dims.
+typedef struct PackageClasses {
+  const char *output;
+  ClassNames element;
+  uint32_t ndims;
+  const char **dim;
+  ClassNames *axis; // by `dim`
+} PackageClasses;
 
 typedef struct PackageProgram {
-  const char *name; // "predict", "evaluate", "train"
+  const char *name; // "predict", "evaluate", "train", PACKAGE_GENERATE, PACKAGE_PROMPT
   bool any_rows;    // it may run batches with fewer rows (exec_rows)
   Program program;  // with the addresses of its kernels
   Image *image;
+  uint32_t nclasses;
+  PackageClasses *classes; // of outputs that have names
 } PackageProgram;
 
 // A parameter, state or optimizer tensor in the file of weights.
@@ -36,6 +52,13 @@ typedef struct PackageValue {
   Dtype type;
   int64_t at, bytes; // in the file
 } PackageValue;
+
+// What a package says about its programs that generate text.
+typedef struct PackageTextFacts {
+  DecoderFacts decoder;
+  TokenKind tokens;
+  const VocabularyKind *kind; // of its vocabulary, or NULL
+} PackageTextFacts;
 
 typedef struct PackageSource PackageSource;
 typedef struct Package {
@@ -51,7 +74,8 @@ typedef struct Package {
   uint32_t nprograms;
   PackageProgram *program;
   uint32_t nvalues;
-  PackageValue *value; // by place in the file
+  PackageValue *value;          // by place in the file
+  const PackageTextFacts *text; // NULL: it generates no text
   PackageSource *source;
 } Package;
 

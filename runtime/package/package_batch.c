@@ -205,17 +205,33 @@ static bool is_hidden(const Package *p, const char *name) {
   return false;
 }
 
+// Sets the names of the classes that elements or positions of the result stand for.
+static void name_classes(const PackageBatches *b, PackageResult *r) {
+  r->axis = arena_array(b->arena, ClassNames, r->array.rank + 1);
+  for (uint32_t i = 0; i < b->program->nclasses; i++) {
+    const PackageClasses *c = &b->program->classes[i];
+    if (strcmp(c->output, r->name) != 0) continue;
+    r->element = c->element;
+    for (int k = 0; k < r->array.rank; k++)
+      for (uint32_t d = 0; d < c->ndims; d++)
+        if (!strcmp(c->dim[d], r->dim[k]) && c->axis[d].n == r->array.size[k])
+          r->axis[k] = c->axis[d];
+  }
+}
+
 static bool add_result(PackageBatches *b, const ProgTensor *t, int64_t rows) {
   const Program *p = &b->program->program;
   const char **dims = arena_array(b->arena, const char *, t->rank + 1);
   PackageResult *r = &b->result[b->nresults++];
   int axis = rows_axis(p, t);
-  *r = (PackageResult){t->name, dims, {.type = t->type, .rank = t->rank, .elements = 1}};
+  *r = (PackageResult){
+      .name = t->name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
   for (int i = 0; i < t->rank; i++) {
     dims[i] = t->dim[t->declared[i]].name;
     r->array.size[i] = i == axis ? rows : t->dim[t->declared[i]].whole;
     r->array.elements *= r->array.size[i];
   }
+  name_classes(b, r);
   if (b->first) r->array.data = mem_alloc((size_t)(r->array.elements * dtype_bytes(t->type)) + 1);
   if (axis >= 0 || rows <= batch_of(p)) return true;
   diag_error(b->diag, DIAG_USAGE, (Pos){0},

@@ -10,6 +10,7 @@ typedef struct PackageResult {
   const char *name;
   const char *const *dim; // name of the dim along each axis
   Array array;
+  ClassNames element, *axis; // names of classes, as array_print_named takes them
 } PackageResult;
 
 // The rows, and what is computed from them.

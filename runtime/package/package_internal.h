@@ -30,6 +30,10 @@ typedef struct ValueKind {
 extern const ValueKind package_kinds[];
 enum { VALUE_KINDS = 3 };
 
+// -- package_text.c -----------------------------------------------------------------------------
+// Returns what a description says about generated text, or NULL if it is broken.
+const PackageTextFacts *package_text_read(Arena *a, const json_t *x);
+
 // -- package_source.c ---------------------------------------------------------------------------
 // Reports that the package is damaged, and in which way. Returns false.
 bool package_damaged(const PackageSource *s, const char *file, const char *why, Diag *d);

@@ -105,6 +105,43 @@ static bool load_code(const Opening *o, PackageProgram *p, const char *file) {
                          arena_printf(o->arena, "cannot be loaded: %s", why), o->diag);
 }
 
+// -- names of classes ---------------------------------------------------------------------------
+
+static ClassNames read_names(const Opening *o, const json_t *list) {
+  const char **name = arena_array(o->arena, const char *, json_array_size(list) + 1);
+  ClassNames out = {.name = name};
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *text = text_of(o, json_array_get(list, i));
+    name[out.n++] = text ? text : "";
+  }
+  return out;
+}
+
+static void read_positions(const Opening *o, const json_t *positions, PackageClasses *c) {
+  const char *dim;
+  json_t *list;
+  size_t n = json_object_size(positions);
+  c->dim = arena_array(o->arena, const char *, n + 1);
+  c->axis = arena_array(o->arena, ClassNames, n + 1);
+  json_object_foreach((json_t *)(uintptr_t)positions, dim, list) {
+    c->dim[c->ndims] = arena_text(o->arena, dim, strlen(dim));
+    c->axis[c->ndims++] = read_names(o, list);
+  }
+}
+
+static void read_classes(const Opening *o, const json_t *tensors, PackageProgram *p) {
+  p->classes = arena_array(o->arena, PackageClasses, json_array_size(tensors) + 1);
+  for (size_t i = 0; i < json_array_size(tensors); i++) {
+    const json_t *t = json_array_get(tensors, i), *classes = json_object_get(t, "classes"),
+                 *positions = json_object_get(t, "positions");
+    const char *name = text_of(o, json_object_get(t, "name"));
+    if (!name || (!classes && !positions)) continue;
+    PackageClasses *c = &p->classes[p->nclasses++];
+    *c = (PackageClasses){.output = name, .element = read_names(o, classes)};
+    read_positions(o, positions, c);
+  }
+}
+
 // Parameters get their values from the file of weights: nothing is drawn or read for them before.
 static void no_initial_values(const Package *package, Program *p) {
   for (uint32_t i = 0; i < package->nvalues; i++) {
@@ -125,6 +162,7 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
   PackageProgram *p = &package->program[package->nprograms++];
   p->name = name;
   p->any_rows = json_is_true(json_object_get(entry, "any_rows"));
+  read_classes(o, json_object_get(entry, "tensors"), p);
   const char *bytes = source_file(o->arena, package->source, file, &n, o->diag);
   if (!bytes) return false;
   if (!pack_read(o->arena, &pack_of_program, bytes, n, o->diag, &p->program, why) ||
@@ -224,6 +262,13 @@ static void read_facts(const Opening *o) {
   }
 }
 
+static bool read_text(const Opening *o) {
+  const json_t *text = json_object_get(o->root, "text");
+  if (!text) return true;
+  o->package->text = package_text_read(o->arena, text);
+  return o->package->text || broken(o, "has a broken entry of generated text");
+}
+
 static Package *open_source(Arena *a, PackageSource source, Diag *d) {
   Package *p = arena_new_of(a, Package);
   p->source = arena_copy(a, &source, sizeof source);
@@ -234,7 +279,8 @@ static Package *open_source(Arena *a, PackageSource source, Diag *d) {
   o.root = source_describe(a, p->source, &text, &n, d);
   if (!o.root) return NULL;
   read_facts(&o);
-  bool ok = p->model ? read_values(&o) && load_programs(&o) : broken(&o, "names no model");
+  bool ok = p->model ? read_text(&o) && read_values(&o) && load_programs(&o)
+                     : broken(&o, "names no model");
   json_decref(o.root);
   if (ok) return p;
   package_close(p);

@@ -8,8 +8,9 @@
 
 static const char step_name[] = "optimizer.step";
 
-static bool is_kept(TensorKind k) {
-  return k == TENSOR_PARAM || k == TENSOR_STATE || k == TENSOR_SLOT;
+static bool is_kept(const ProgTensor *t) {
+  return t->kind == TENSOR_PARAM || t->kind == TENSOR_SLOT ||
+         (t->kind == TENSOR_STATE && !tensor_is_of_text(t));
 }
 
 static int64_t shape_of(const ProgTensor *t, int64_t *size) {
@@ -45,7 +46,7 @@ static bool read_all(const Program *p, Exec *e, const char *path, const char *co
   Array count = {0};
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
-    if (!is_kept(t->kind)) continue;
+    if (!is_kept(t)) continue;
     bool there = among(names, t->name);
     if (!there && t->kind == TENSOR_PARAM)
       return diag_error(d, DIAG_PARAM_MISSING, (Pos){0}, "%s holds no value for the parameter %s",
@@ -84,7 +85,7 @@ bool package_save_values(const Program *p, const Exec *e, const char *path, int6
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
-    if (!is_kept(t->kind)) continue;
+    if (!is_kept(t)) continue;
     Array *to = &x[n].array;
     *to = (Array){.type = t->type, .rank = t->rank};
     to->elements = shape_of(t, to->size);

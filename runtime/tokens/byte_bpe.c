@@ -225,14 +225,9 @@ static void encode(const Vocabulary *v, const char *text, size_t n, IdList *out)
   free(e.memo);
 }
 
-bool byte_bpe_open(Vocabulary *v, const char *pieces, const char *merges, Diag *d, Pos at) {
-  size_t n;
-  char *text = split_words_open(d, at) ? vocabulary_file(pieces, &n, d, at) : NULL;
-  bool ok = text && read_pieces(v, pieces, text, n, d, at);
-  free(text);
-  text = ok ? vocabulary_file(merges, &n, d, at) : NULL;
-  ok = text && read_merges(v, merges, text, n, d, at);
-  free(text);
+bool byte_bpe_open(Vocabulary *v, const VocabularyFile *pieces, const VocabularyFile *merges,
+                   Diag *d, Pos at) {
   v->encode = encode;
-  return ok;
+  return split_words_open(d, at) && read_pieces(v, pieces->path, pieces->bytes, pieces->n, d, at) &&
+         read_merges(v, merges->path, merges->bytes, merges->n, d, at);
 }

@@ -271,15 +271,11 @@ static bool read_model(Vocabulary *v, Wire w, char *why) {
   return ok && finish_pieces(v, algorithm == 1, why);
 }
 
-bool sentencepiece_open(Vocabulary *v, const char *path, Diag *d, Pos at) {
+bool sentencepiece_open(Vocabulary *v, const VocabularyFile *file, Diag *d, Pos at) {
   char why[WHY];
-  size_t n;
-  char *text = vocabulary_file(path, &n, d, at);
-  if (!text) return false;
-  const unsigned char *bytes = (const unsigned char *)text;
-  bool ok = read_model(v, (Wire){bytes, bytes + n, false}, why);
-  free(text);
-  return ok || file_malformed(path, why, d, at);
+  const unsigned char *bytes = (const unsigned char *)file->bytes;
+  bool ok = read_model(v, (Wire){bytes, bytes + file->n, false}, why);
+  return ok || file_malformed(file->path, why, d, at);
 }
 
 void piece_unknown(const Vocabulary *v, const char *text, size_t n, bool follows, IdList *out) {

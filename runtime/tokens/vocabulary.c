@@ -10,11 +10,12 @@
 
 // -- files ---------------------------------------------------------------------------------------
 
-// The names of a vocabulary of byte-level BPE: of its pieces, and of its merges beside them.
-static const struct {
-  const char *pieces, *merges;
-} bpe_names[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
-static const char model_name[] = "tokenizer.model";
+// The kinds of vocabularies by the names of their files: pieces, merges. Files of another name are
+// models of SentencePiece.
+static const VocabularyKind kinds[] = {{1, {"tokenizer.model"}},
+                                       {2, {"vocab.json", "merges.txt"}},
+                                       {2, {"encoder.json", "vocab.bpe"}}};
+
 enum { MOST_BYTES = 1 << 30 }; // of a file
 
 static bool ends_in(const char *path, const char *end) {
@@ -24,44 +25,72 @@ static bool ends_in(const char *path, const char *end) {
 
 // Returns the file to read for a path: of a folder the file of a vocabulary in it.
 static const char *file_of(Arena *a, const char *path) {
-  const char *file = arena_printf(a, "%s/%s", path, model_name);
-  for (size_t i = 0; i < countof(bpe_names) && access(file, F_OK) != 0; i++)
-    file = arena_printf(a, "%s/%s", path, bpe_names[i].pieces);
-  return access(file, F_OK) == 0 ? file : path;
+  for (size_t i = 0; i < countof(kinds); i++) {
+    const char *file = arena_printf(a, "%s/%s", path, kinds[i].name[0]);
+    if (access(file, F_OK) == 0) return file;
+  }
+  return path;
 }
 
-char *vocabulary_file(const char *path, size_t *n, Diag *d, Pos at) {
+const VocabularyKind *vocabulary_kind(const char *name) {
+  for (size_t i = 0; i < countof(kinds); i++)
+    if (strcmp(name, kinds[i].name[0]) == 0) return &kinds[i];
+  return NULL;
+}
+
+static bool read_file(Arena *a, const char *path, Diag *d, Pos at, VocabularyFile *out) {
   Datafile f;
   char why[WHY];
-  if (!datafile_open(&f, path, d, at)) return NULL;
+  if (!datafile_open(&f, path, d, at)) return false;
   char *text = datafile_whole(&f, MOST_BYTES, why);
-  *n = (size_t)f.size;
+  *out = (VocabularyFile){path, NULL, (size_t)f.size};
   datafile_close(&f);
-  if (!text) (void)file_malformed(path, why, d, at);
-  return text;
+  if (!text) return file_malformed(path, why, d, at);
+  out->bytes = arena_copy(a, text, out->n + 1);
+  free(text);
+  return true;
 }
 
-static bool read_vocabulary(Vocabulary *v, const char *path, Diag *d, Pos at) {
-  const char *file = file_of(v->arena, path);
-  for (size_t i = 0; i < countof(bpe_names); i++) {
-    if (!ends_in(file, bpe_names[i].pieces)) continue;
-    int stem = (int)(strlen(file) - strlen(bpe_names[i].pieces));
-    const char *merges = arena_printf(v->arena, "%.*s%s", stem, file, bpe_names[i].merges);
-    return byte_bpe_open(v, file, merges, d, at);
+bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,
+                      VocabularyFile out[VOCABULARY_FILES], const VocabularyKind **kind) {
+  const char *file = file_of(a, path);
+  *kind = &kinds[0];
+  for (size_t i = 0; i < countof(kinds); i++)
+    if (ends_in(file, kinds[i].name[0])) *kind = &kinds[i];
+  if (*kind == &kinds[0] && ends_in(file, ".json")) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file);
+    return diag_hint(d,
+                     "it reads vocab.json with merges.txt, and tokenizer.model of SentencePiece");
   }
-  if (!ends_in(file, ".json")) return sentencepiece_open(v, file, d, at);
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file);
-  return diag_hint(d, "it reads vocab.json with merges.txt, and tokenizer.model of SentencePiece");
+  int stem = (int)(strlen(file) - strlen((*kind)->name[0]));
+  for (int i = 0; i < (*kind)->n; i++) {
+    const char *one = i ? arena_printf(a, "%.*s%s", stem, file, (*kind)->name[i]) : file;
+    if (!read_file(a, one, d, at, &out[i])) return false;
+  }
+  return true;
 }
 
-Vocabulary *vocabulary_open(const char *path, Diag *d, Pos at) {
+Vocabulary *vocabulary_read(const VocabularyFile *file, const VocabularyKind *kind, Diag *d,
+                            Pos at) {
   Arena *a = arena_new();
   Vocabulary *v = arena_new_of(a, Vocabulary);
   *v = (Vocabulary){.arena = a, .unknown = -1, .end = -1};
   for (int i = 0; i < 256; i++) v->byte[i] = -1;
-  if (read_vocabulary(v, path, d, at)) return v;
+  if (kind->n == 2 ? byte_bpe_open(v, &file[0], &file[1], d, at)
+                   : sentencepiece_open(v, &file[0], d, at))
+    return v;
   arena_free(a);
   return NULL;
+}
+
+Vocabulary *vocabulary_open(const char *path, Diag *d, Pos at) {
+  Arena *a = arena_new();
+  VocabularyFile file[VOCABULARY_FILES];
+  const VocabularyKind *kind;
+  bool read = vocabulary_files(a, path, d, at, file, &kind);
+  Vocabulary *v = read ? vocabulary_read(file, kind, d, at) : NULL;
+  arena_free(a);
+  return v;
 }
 
 void vocabulary_free(Vocabulary *v) {

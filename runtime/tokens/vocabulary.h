@@ -25,6 +25,28 @@ void id_list_push(IdList *out, int32_t id); // appends an id
 Vocabulary *vocabulary_open(const char *path, Diag *d, Pos at);
 void vocabulary_free(Vocabulary *v); // NULL is allowed
 
+// A file of a vocabulary in memory; `path` is for messages.
+typedef struct VocabularyFile {
+  const char *path, *bytes;
+  size_t n;
+} VocabularyFile;
+enum { VOCABULARY_FILES = 2 };
+// The names under which the files of the vocabulary can be kept: those by kind, each with `n`
+// files.
+typedef struct VocabularyKind {
+  int n;
+  const char *name[VOCABULARY_FILES];
+} VocabularyKind;
+// Reads the files of the vocabulary at `path` to memory of the arena. *kind gets the names for
+// them. Returns false after an error in d at `at`.
+MUST_USE bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,
+                               VocabularyFile out[VOCABULARY_FILES], const VocabularyKind **kind);
+// Returns the kind whose first file has this name, or NULL.
+const VocabularyKind *vocabulary_kind(const char *name);
+// Makes a vocabulary of such files, as vocabulary_open does.
+Vocabulary *vocabulary_read(const VocabularyFile *file, const VocabularyKind *kind, Diag *d,
+                            Pos at);
+
 // Returns the number of ids, which are 0 to this number less one.
 int32_t vocabulary_size(const Vocabulary *v);
 // Returns the id that ends a text, <|endoftext|> or </s>, or -1 if there is none.

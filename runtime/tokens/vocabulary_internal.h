@@ -80,7 +80,6 @@ struct Vocabulary {
 
 // Returns all bytes of a file of a vocabulary and sets *n to their number; the caller frees them.
 // Returns NULL after an error in d.
-char *vocabulary_file(const char *path, size_t *n, Diag *d, Pos at);
 // Makes the table from the pieces for which `wanted` returns true; with `prefixes` it also finds
 // prefixes of pieces. Of two equal pieces the first counts.
 void vocabulary_index(Vocabulary *v, bool (*wanted)(const Piece *p), bool prefixes);
@@ -97,7 +96,8 @@ void parts_merge(const char *text, Part *part, int64_t n, MergeRule *rule, void 
 
 // -- byte_bpe.c, split_words.c -------------------------------------------------------------------
 // Read a vocabulary of byte-level BPE. Return false after an error in d.
-MUST_USE bool byte_bpe_open(Vocabulary *v, const char *pieces, const char *merges, Diag *d, Pos at);
+MUST_USE bool byte_bpe_open(Vocabulary *v, const VocabularyFile *pieces,
+                            const VocabularyFile *merges, Diag *d, Pos at);
 // Opens the library that knows classes of characters. Returns false after an error in d.
 MUST_USE bool split_words_open(Diag *d, Pos at);
 // Returns the bytes of the word at the begin of text[0..n), n > 0: a piece never reaches beyond a
@@ -106,7 +106,7 @@ size_t split_word(const char *text, size_t n);
 
 // -- sentencepiece.c, piece_normal.c, piece_unigram.c, piece_bpe.c -----------------------------
 // Reads a model of SentencePiece. Returns false after an error in d.
-MUST_USE bool sentencepiece_open(Vocabulary *v, const char *path, Diag *d, Pos at);
+MUST_USE bool sentencepiece_open(Vocabulary *v, const VocabularyFile *file, Diag *d, Pos at);
 // Returns the normal form of a text and sets *bytes; the caller frees it.
 char *piece_normalize(const Vocabulary *v, const char *text, size_t n, size_t *bytes);
 // Returns the bytes of the longest symbol of the user at the begin of a text, 0 if there is none.

@@ -1,0 +1,30 @@
+// The program in the executables of `meshc compile --emit exe` (runner_main.c): its options, and
+// what it does with a package of either kind.
+#ifndef RUNTIME_RUNNER_H
+#define RUNTIME_RUNNER_H
+
+#include "ir/base/arena.h"
+#include "runtime/package/package.h"
+
+typedef VEC(const char *) Words;
+
+typedef struct TextOptions {
+  Words prompt, stop;
+  int64_t most, top_k, seed;
+  double temperature, top_p; // temperature < 0: not given
+  bool quiet;
+} TextOptions;
+
+typedef struct Runner {
+  Arena *arena;
+  Diag *diag;
+  const char *name, *out, *params;
+  int64_t threads;
+  Words feed, fetch;
+  TextOptions text;
+} Runner;
+
+// runner_text.c: generates text with a package of --for generate, and prints it.
+void runner_text(Runner *r, const Package *p);
+
+#endif

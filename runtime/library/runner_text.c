@@ -1,0 +1,100 @@
+// Executables that generate text: prompts from the command line or standard input, texts to
+// standard output, as `meshc generate` prints them.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/mem.h"
+#include "runtime/library/runner.h"
+#include "runtime/package/package_batch.h"
+#include "runtime/package/package_text.h"
+
+typedef struct Printing {
+  const Runner *r;
+  uint32_t texts, begun;
+} Printing;
+
+static bool print(void *context, uint32_t text, const char *bytes, size_t n, bool last) {
+  Printing *p = context;
+  if (p->texts > 1 && text >= p->begun) printf("--- %u\n", text + 1);
+  p->begun = text + 1;
+  (void)fwrite(bytes, 1, n, stdout);
+  if (last) putchar('\n');
+  return fflush(stdout) == 0 ||
+         diag_error(p->r->diag, DIAG_NO_DISK, (Pos){0}, "cannot write standard output");
+}
+
+static bool add_prompt(Texts *x, const char *text, size_t n, TokenList *out) {
+  if (!token_encode(&x->codec, x->arena, text, n, x->diag, (Pos){0}, out)) return false;
+  return out->n || diag_error(x->diag, DIAG_USAGE, (Pos){0},
+                              "a prompt is empty, and the model needs an id to begin with");
+}
+
+// Returns standard input in the arena, or NULL if it cannot be read. *n gets its bytes.
+static const char *standard_input(Arena *a, size_t *n) {
+  char room[1 << 12], *text;
+  FILE *f = mem_stream(&text, n);
+  for (size_t k; (k = fread(room, 1, sizeof room, stdin)) > 0;) (void)fwrite(room, 1, k, f);
+  mem_stream_close(f);
+  const char *out = ferror(stdin) ? NULL : arena_copy(a, text, *n + 1);
+  free(text);
+  return out;
+}
+
+static bool read_prompts(const Runner *r, Texts *x) {
+  x->n = r->text.prompt.n ? r->text.prompt.n : 1;
+  TokenList *prompt = arena_array(r->arena, TokenList, x->n);
+  x->prompt = prompt;
+  for (uint32_t i = 0; i < r->text.prompt.n; i++) {
+    const char *text = r->text.prompt.at[i];
+    if (!add_prompt(x, text, strlen(text), &prompt[i])) return false;
+  }
+  if (r->text.prompt.n) return true;
+  size_t n;
+  const char *text = standard_input(r->arena, &n);
+  if (!text) return diag_error(r->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read standard input");
+  return add_prompt(x, text, n, prompt);
+}
+
+static bool read_stops(const Runner *r, Texts *x) {
+  StopText *stop = arena_array(r->arena, StopText, r->text.stop.n + 1);
+  x->stop = stop;
+  x->nstops = r->text.stop.n;
+  for (uint32_t i = 0; i < r->text.stop.n; i++)
+    if (!texts_stop(x, r->text.stop.at[i], (Pos){0}, &stop[i])) return false;
+  return true;
+}
+
+static bool generate(const Runner *r, PackageGenerator *g, Texts *x) {
+  const TextOptions *o = &r->text;
+  Printing printing = {.r = r};
+  *x = (Texts){.arena = r->arena,
+               .diag = r->diag,
+               .decoder = &g->decoder,
+               .codec = g->codec,
+               .most = o->most,
+               .new_only = o->quiet,
+               .show = print,
+               .context = &printing};
+  bool draws = o->top_k > 0 || o->top_p < 1; // alone they imply a temperature of 1
+  x->sampling = (SamplerOptions){.temperature = o->temperature >= 0 ? o->temperature : draws,
+                                 .top_k = o->top_k,
+                                 .top_p = o->top_p,
+                                 .seed = (uint64_t)o->seed};
+  if (!read_prompts(r, x) || !read_stops(r, x)) return false;
+  printing.texts = x->n;
+  return texts_run(x);
+}
+
+void runner_text(Runner *r, const Package *p) {
+  const ExecOptions options = {.threads = (int)r->threads, .seed = p->seed};
+  PackageGenerator g;
+  Texts x = {0};
+  int64_t steps;
+  bool ok = package_generator_open(r->arena, p, &options, NULL, r->diag, &g);
+  if (ok && r->params)
+    ok = package_read_values(g.decoder.step.program, g.step, r->params, &steps, r->diag);
+  if (ok) (void)!generate(r, &g, &x);
+  texts_free(&x);
+  package_generator_free(&g);
+}
