@@ -4,16 +4,18 @@
 #   bench/generate.sh [option...] [MODEL...]    (charlm gpt2)
 #   --threads N      threads of each, pinned to the first N cores (2)
 #   --rounds N       how often each is timed, in turn (5)
+#   --precision P    bf16: weights and products of both in bf16 (f32)
 #   --peers FOLDER   environments of setup-peers.sh (meshc/peers in the user's cache folder)
-# One text after a prompt of 8 ids, the prompt not counted, with random weights in f32. The program is build/release/meshc, or $MESHC.
+# One text after a prompt of 8 ids, the prompt not counted, with random weights. The program is build/release/meshc, or $MESHC.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 meshc=${MESHC:-$here/../build/release/meshc}
-threads=2 rounds=5 peers=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/meshc/peers chosen=''
+threads=2 rounds=5 precision=f32 peers=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/meshc/peers chosen=''
 while [ $# -gt 0 ]; do
   case $1 in
     --threads) threads=$2; shift ;;
     --rounds) rounds=$2; shift ;;
+    --precision) precision=$2; shift ;;
     --peers) peers=$2; shift ;;
     -*) echo "generate.sh: there is no option $1" >&2; exit 2 ;;
     *) chosen="$chosen $1" ;;
@@ -33,11 +35,11 @@ if grep -q -s AuthenticAMD /proc/cpuinfo && cc -shared -fPIC -o "$tmp/mkl_amd.so
 fi
 
 ours() { # MODEL CONTEXT TOKENS: tokens a second
-  $pin "$meshc" generate "$here/models/$1.mesh" --set t="$2" --prompt "0 1 2 3 4 5 6 7" --max-tokens "$3" --threads "$threads" --json |
+  $pin "$meshc" generate "$here/models/$1.mesh" --set t="$2" --prompt "0 1 2 3 4 5 6 7" --max-tokens "$3" --threads "$threads" --precision "$precision" --json |
     sed -n 's/^  "seconds": \([0-9.e-]*\).*/\1/p' | awk -v n="$3" '{ print n / $1 }'
 }
 theirs() {
-  (cd "$here/peers" && env PEER_THREADS="$threads" OMP_NUM_THREADS="$threads" $extra $pin "$python" torch_generate.py "$1" "$2" 8 "$3") | awk -v n="$3" '{ print n / $1 }'
+  (cd "$here/peers" && env PEER_THREADS="$threads" OMP_NUM_THREADS="$threads" $extra $pin "$python" torch_generate.py "$1" "$2" 8 "$3" "$precision") | awk -v n="$3" '{ print n / $1 }'
 }
 median() { sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
 

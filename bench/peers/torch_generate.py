@@ -1,4 +1,4 @@
-"""Greedy generation in PyTorch with a cache of keys and values. Usage: torch_generate.py MODEL CONTEXT PROMPT TOKENS
+"""Greedy generation in PyTorch with a cache of keys and values. Usage: torch_generate.py MODEL CONTEXT PROMPT TOKENS [f32|bf16]
 Prints the seconds for TOKENS tokens after a prompt of PROMPT ids, the prompt not counted. The weights are random: the time does not
 depend on them. The cache has its full size from the start; a step writes its row and reads the rows so far."""
 import sys
@@ -10,9 +10,10 @@ import torch.nn.functional as F
 import common
 from torch_peer import Gpt
 
-model, context, prompt, tokens = sys.argv[1], *map(int, sys.argv[2:])
+model, context, prompt, tokens = sys.argv[1], *map(int, sys.argv[2:5])
+dtype = torch.bfloat16 if sys.argv[5:] == ["bf16"] else torch.float32
 torch.set_num_threads(common.THREADS)
-net = Gpt(**{**common.LM[model], "T": context}).eval()
+net = Gpt(**{**common.LM[model], "T": context}).eval().to(dtype)
 
 
 def block(layer, x, keys, values, at):
@@ -36,7 +37,7 @@ def run(ids, at, cache):
 with torch.inference_mode():
     c = common.LM[model]
     shape = (1, c["h"], context, c["d"] // c["h"])
-    cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in net.blocks]
+    cache = [(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)) for _ in net.blocks]
     for _ in range(2):  # the first time warms up
         ids = run(torch.arange(prompt).view(1, -1), 0, cache)
         start = time.perf_counter()

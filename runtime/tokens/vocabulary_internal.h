@@ -78,8 +78,6 @@ struct Vocabulary {
   bool spans;       // no piece has a space after other text, so a text may be split before spaces
 };
 
-// Returns all bytes of a file of a vocabulary and sets *n to their number; the caller frees them.
-// Returns NULL after an error in d.
 // Makes the table from the pieces for which `wanted` returns true; with `prefixes` it also finds
 // prefixes of pieces. Of two equal pieces the first counts.
 void vocabulary_index(Vocabulary *v, bool (*wanted)(const Piece *p), bool prefixes);
