@@ -215,6 +215,9 @@ typedef struct Compiled {
   uint32_t nbuffers;
   PlanBuffer *buffer;
   GroupNote *group; // by group of the fusion
+  // by instruction: for a loop that runs exactly if an earlier loop does not, 1 + the index of that
+  // one; else 0
+  uint32_t *instead;
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
 // Returns the kind of tensor that a declaration becomes in the directory of a Program.

@@ -46,7 +46,8 @@ static bool wants_history(const Builder *b, NodeId scan, NodeId carry) {
   NodeId next = next_root(b, scan, carry);
   RegionId loop = graph_node(b->g, scan)->attr.region;
   Slot short_loop;
-  if (region_get(b->g, loop)->guarded) return false; // a history has no value of a skipped round
+  // a history has no value of a round that is skipped or left
+  if (region_get(b->g, loop)->guarded || b->stop[loop]) return false;
   if (!next || b->placed[next] || node_bytes(b->g, carry) % BLOCK_ALIGN ||
       !group_executes(&b->f->group[b->f->of[next]]) || graph_node(b->g, next)->region != loop ||
       graph_node(b->g, next)->op == OP_COLLECT ||

@@ -97,6 +97,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.identities = kernel_texts_new(a);
   b.schedule = schedule_make(a, f, opt->overlap);
+  stops_find(&b);
   collected_find(&b);
   directory_make(&b);
   updates_place(&b);
@@ -114,5 +115,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
                   .buffer = b.buffer.at,
                   .group = b.note};
   c->live_bytes = plan_live(&b);
+  c->instead = arena_array(a, uint32_t, b.instr.n + 1);
+  for (uint32_t i = 0; i < b.guard.n; i++) c->instead[b.guard.at[i].begin] = b.guard.at[i].instead;
   return c;
 }

@@ -19,6 +19,14 @@ typedef struct Schedule {
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
+// A guarded loop: its guard outside of it, the loop around it, and the index of its INSTR_LOOP.
+// instead: 1 + that of an earlier loop, exactly one of the two runs; 0: there is none.
+typedef struct GuardNote {
+  NodeId guard;
+  RegionId parent;
+  uint32_t begin, instead;
+} GuardNote;
+
 // A Program under construction. A Ref (reference to memory) into the arena has the index of its
 // buffer as offset until plan_memory has run.
 typedef struct Builder {
@@ -33,10 +41,12 @@ typedef struct Builder {
   // By node: for a root in a loop, the COLLECT into whose memory each step writes the value; 0: the
   // root has memory of its own.
   NodeId *collected_in;
-  uint32_t *history;    // by carry: 1 + the buffer with its values of all rounds, 0: none
-  const NodeId *scan;   // by region: its SCAN node
-  RegionId open;        // the innermost open loop, 0: none
-  VEC(uint32_t) begin;  // by open loop, outermost first: index of its INSTR_LOOP
+  uint32_t *history;   // by carry: 1 + the buffer with its values of all rounds, 0: none
+  const NodeId *scan;  // by region: its SCAN node
+  RegionId open;       // the innermost open loop, 0: none
+  VEC(uint32_t) begin; // by open loop, outermost first: index of its INSTR_LOOP
+  NodeId *stop; // by region: the carry after whose false value the loop ends, 0: none (stopping.c)
+  VEC(GuardNote) guard; // guarded loops, in the order of their INSTR_LOOP
   int32_t *decl_tensor; // by declaration: index in `tensor`, -1: none
   Program *p;
   VEC(ProgTensor) tensor;
@@ -82,6 +92,11 @@ void updates_copy(Builder *b);  // copies the other updates into their tensors, 
 void loops_open(Builder *b, RegionId r);  // begins loop r and the loops around it that are not open
 void loop_close(Builder *b, NodeId scan); // ends the innermost loop
 void collected_find(Builder *b);          // sets Builder.collected_in
+
+// -- stopping.c
+void stops_find(Builder *b); // sets Builder.stop
+// Notes that the next instruction begins a loop in loop `parent` that `guard` guards.
+void guard_note(Builder *b, NodeId guard, RegionId parent);
 
 // -- carries.c
 void histories_place(Builder *b); // gives carries memory for all rounds where that saves copies

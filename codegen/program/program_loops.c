@@ -28,7 +28,7 @@ void collected_find(Builder *b) {
   }
 }
 
-// Clears what guarded loop r collects: it stays zero if the loop does not run.
+// Clears what loop r collects: it stays zero in rounds that do not run.
 static void clear_collected(Builder *b, RegionId r) {
   for (NodeId n = 1; n <= graph_count(b->g); n++)
     if (graph_node(b->g, n)->op == OP_COLLECT && collect_loop(b->g, n) == r)
@@ -39,13 +39,18 @@ static void clear_collected(Builder *b, RegionId r) {
 static void open_one(Builder *b, RegionId r) {
   const Region *region = region_get(b->g, r);
   Ref guard = {.tensor = -1};
-  if (region->guarded) clear_collected(b, r);
+  NodeId outside = 0;
+  if (region->guarded || b->stop[r]) clear_collected(b, r);
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);
     if (x->op != OP_CARRY || x->region != r) continue;
-    if (region->guarded && x->attr.carry == 0) guard = builder_ref(b, n);
+    if (region->guarded && x->attr.carry == 0) {
+      guard = builder_ref(b, n);
+      outside = x->args[0];
+    }
     builder_copy(b, carry_start_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
+  if (outside) guard_note(b, outside, b->open);
   vec_push(b->a, b->begin) = b->instr.n;
   vec_push(b->a, b->instr) = (Instr){.kind = INSTR_LOOP,
                                      .u.loop = {.count = builder_dim_size(b, region->t),
@@ -99,6 +104,11 @@ void loop_close(Builder *b, NodeId scan) {
   uint32_t begin = b->begin.at[--b->begin.n];
   b->instr.at[begin].u.loop.rows = rows_of_worker(b, begin);
   b->instr.at[begin].u.loop.end = b->instr.n;
-  vec_push(b->a, b->instr) = (Instr){.kind = INSTR_END, .u.end.begin = begin};
+  NodeId stop = b->stop[b->open];
+  vec_push(b->a, b->instr) =
+      (Instr){.kind = INSTR_END,
+              .u.end = {.begin = begin,
+                        .stops = stop != 0,
+                        .alive = stop ? builder_ref(b, stop) : (Ref){.tensor = -1}}};
   b->open = region_get(b->g, b->open)->parent;
 }

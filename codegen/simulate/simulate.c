@@ -156,13 +156,58 @@ static void run_loop(Sim *s, uint32_t begin) {
   s->depth--;
 }
 
+// -- loops of which one runs --------------------------------------------------------------------
+
+// What a guarded loop has added to the clocks and to the times of its instructions.
+typedef struct Added {
+  Clocks t;
+  double *of; // by instruction of the loop
+} Added;
+
+static void add_clocks(Clocks *t, const Clocks *by, double sign) {
+  t->now += sign * by->now;
+  t->link += sign * by->link;
+  t->compute += sign * by->compute;
+  t->transfer += sign * by->transfer;
+  t->waited += sign * by->waited;
+}
+
+// Takes back what loop `begin` has added.
+static void take_back(Sim *s, uint32_t begin, const Added *x) {
+  uint32_t end = s->p->instr[begin].u.loop.end;
+  add_clocks(&s->t, &x->t, -1);
+  for (uint32_t i = begin; i <= end; i++) s->of[i] -= x->of[i - begin];
+}
+
+// Runs a guarded loop. If it runs exactly if an earlier loop does not, the time of the two is that
+// of the one that takes longer.
+static void run_guarded(Sim *s, uint32_t begin) {
+  uint32_t n = s->p->instr[begin].u.loop.end - begin + 1, other = s->c->instead[begin];
+  Added *x = arena_new_of(s->a, Added);
+  Clocks before = s->t;
+  x->of = arena_array(s->a, double, n);
+  for (uint32_t i = 0; i < n; i++) x->of[i] = -s->of[begin + i];
+  run_loop(s, begin);
+  x->t = s->t;
+  add_clocks(&x->t, &before, -1);
+  for (uint32_t i = 0; i < n; i++) x->of[i] += s->of[begin + i];
+  if (!s->added) s->added = arena_array(s->a, struct Added *, s->p->ninstrs + 1);
+  s->added[begin] = x;
+  if (!other || !s->added[other - 1]) return;
+  bool less = x->t.now < s->added[other - 1]->t.now;
+  take_back(s, less ? begin : other - 1, less ? x : s->added[other - 1]);
+}
+
 static void run_range(Sim *s, uint32_t lo, uint32_t hi) {
   for (uint32_t i = lo; i < hi; i++) {
     if (s->p->instr[i].kind != INSTR_LOOP) {
       run_instr(s, i);
       continue;
     }
-    run_loop(s, i);
+    if (s->p->instr[i].u.loop.guarded && s->c->instead)
+      run_guarded(s, i);
+    else
+      run_loop(s, i);
     i = s->p->instr[i].u.loop.end;
   }
 }

@@ -96,6 +96,7 @@ typedef struct Sim {
   Clocks t;
   double *of;                // sum of the seconds of each instruction
   uint8_t *limit;            // the Limit of each instruction
+  struct Added **added;      // by INSTR_LOOP: what the guarded loop has added last; NULL before
   SimParts parts;            // of the current instruction
   struct KnownKernel *known; // [kernel] what simulate_gpu.c has computed of it; NULL before
   VEC(Access) access;        // accesses of the current instruction

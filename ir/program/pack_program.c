@@ -336,7 +336,8 @@ static const PackField loop_fields[] = {OF_U(loop.count, RECORD, .record = &size
                                         OF_U(loop.guard, RECORD, .record = &ref_record)};
 RECORD_OF_U(loop);
 
-static const PackField end_fields[] = {U_INSTR(end.begin)};
+static const PackField end_fields[] = {U_INSTR(end.begin), U_BOOL(end.stops),
+                                       OF_U(end.alive, RECORD, .record = &ref_record)};
 RECORD_OF_U(end);
 
 static const PackRecord *const instr_choice[] = {

@@ -592,7 +592,10 @@ static void put_instr(const Out *o, uint32_t i) {
     if (x->u.loop.guarded) put(o, "    if %s\n", ref_text(o, x->u.loop.guard));
     if (x->u.loop.rows) put(o, "    from %" PRId64 " rows a worker\n", x->u.loop.rows);
     break;
-  case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
+  case INSTR_END:
+    put(o, "end of %" PRIu32 "\n", x->u.end.begin);
+    if (x->u.end.stops) put(o, "    while %s\n", ref_text(o, x->u.end.alive));
+    break;
   }
 }
 
@@ -678,7 +681,9 @@ void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void 
   case INSTR_LOOP:
     if (in->u.loop.guarded) visit(context, &in->u.loop.guard);
     break;
-  case INSTR_COMMIT:
-  case INSTR_END: break;
+  case INSTR_END:
+    if (in->u.end.stops) visit(context, &in->u.end.alive);
+    break;
+  case INSTR_COMMIT: break;
   }
 }

@@ -469,6 +469,10 @@ typedef struct Instr {
     } loop; // loop.end is the index of the INSTR_END
     struct {
       uint32_t begin;
+      // stops: the loop ends after a round if the byte at `alive` is 0; it is in the work memory,
+      // and equal on all processors
+      bool stops;
+      Ref alive;
     } end;
   } u;
 } Instr;

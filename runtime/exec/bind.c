@@ -356,7 +356,10 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
       b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
     if (in->u.loop.guarded) b->u.loop.guard = address(c, in->u.loop.guard);
     break;
-  case INSTR_END: b->u.loop = c->instr[in->u.end.begin].u.loop; break;
+  case INSTR_END:
+    b->u.loop = c->instr[in->u.end.begin].u.loop;
+    b->u.loop.guard = in->u.end.stops ? address(c, in->u.end.alive) : NULL;
+    break;
   case INSTR_COMMIT: break;
   }
 }
@@ -506,7 +509,10 @@ static void find_solo_loops(const Program *p, Context *c) {
     c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
     c->instr[i].u.loop.rows = rows_of_loop(p, c, i);
     c->instr[i].u.loop.least = p->instr[i].u.loop.rows;
-    c->instr[p->instr[i].u.loop.end].u.loop = c->instr[i].u.loop;
+    BoundInstr *end = &c->instr[p->instr[i].u.loop.end];
+    const char *alive = end->u.loop.guard;
+    end->u.loop = c->instr[i].u.loop;
+    end->u.loop.guard = alive;
   }
 }
 

@@ -266,7 +266,8 @@ static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps
 static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSteps *s) {
   int64_t *at = &s->at[s->depth - 1];
   *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
-  if (*at >= 0 && *at < b->u.loop.count) return true;
+  bool goes_on = !b->u.loop.guard || *b->u.loop.guard;
+  if (goes_on && *at >= 0 && *at < b->u.loop.count) return true;
   s->depth--;
   return false;
 }
@@ -342,8 +343,11 @@ static void run_loop_rows(Exec *e, int64_t context, uint32_t begin, int worker, 
   }
 }
 
-// Returns whether instruction b begins a loop that a byte in memory may skip.
-static bool is_guarded(const BoundInstr *b) { return b->kind == INSTR_LOOP && b->u.loop.guard; }
+// Returns whether a byte in memory decides whether the loop of instruction b, its begin or end,
+// goes on.
+static bool is_guarded(const BoundInstr *b) {
+  return (b->kind == INSTR_LOOP || b->kind == INSTR_END) && b->u.loop.guard;
+}
 
 // Runs instructions lo..hi-1, and the loops in them, for one context (a processor of the mesh).
 // None of these instructions needs a meeting of all workers (threads). If several workers share the

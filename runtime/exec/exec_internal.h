@@ -82,8 +82,9 @@ typedef struct BoundInstr {
       bool solo;  // one worker of a context runs the whole loop
       // Not 0: number of rows; workers with `least` rows or more each run all rounds for their rows
       int64_t rows, least;
-      const char *guard; // the loop runs only if this byte is not 0; NULL: it always runs
-    } loop;              // INSTR_LOOP and INSTR_END
+      // the loop runs only if this byte is not 0; of the INSTR_END: goes on only if; NULL: always
+      const char *guard;
+    } loop; // INSTR_LOOP and INSTR_END
   } u;
 } BoundInstr;
 

@@ -424,6 +424,34 @@ static void convolutions_count_the_products_of_tiles(void **state) {
   arena_free(x.a);
 }
 
+// Of two guarded loops of which one runs, the one that takes longer counts, whichever comes first.
+static void one_of_two_loops_runs(void **state) {
+  (void)state;
+  for (int64_t first = 2; first <= 5; first += 3) {
+    Trial x;
+    uint32_t instead[16] = {0};
+    start(&x, 1);
+    loop(&x, 4);
+    for (int k = 0; k < 2; k++) {
+      uint32_t begin = x.p.ninstrs;
+      loop(&x, 1);
+      x.instr[begin].u.loop.guarded = true;
+      x.instr[begin].u.loop.guard = at(D);
+      product(&x, k ? 7 - first : first, A, B, C);
+      end_loop(&x, begin);
+      instead[begin] = k ? 2 : 0; // 1 + the index of the first of them
+    }
+    end_loop(&x, 0);
+    product(&x, 1, A, B, D);
+    x.c.instead = instead;
+    const Simulation *s = simulate(x.a, &x.c, &x.m);
+    assert_ms(s->seconds, 4 * 5 + 1);
+    assert_ms(s->of[2], first == 5 ? 20 : 0);
+    assert_ms(s->of[5], first == 5 ? 0 : 20);
+    arena_free(x.a);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(collectives_block),
@@ -435,6 +463,7 @@ int main(void) {
       cmocka_unit_test(one_core_runs_a_short_step),
       cmocka_unit_test(cores_take_over_what_others_write),
       cmocka_unit_test(loops_repeat),
+      cmocka_unit_test(one_of_two_loops_runs),
       cmocka_unit_test(caches_count),
       cmocka_unit_test(shared_memory),
       cmocka_unit_test(kernels_by_bytes_and_operations),
