@@ -113,6 +113,15 @@ static const char *header(Session *s, const ProgramRun *p) {
                  exec_bytes(p->exec) + (p->stale.n ? exec_bytes(p->stale.worker[0]) : 0)));
 }
 
+// With --verbose, says what the replicas of this process have sent and received. A run whose bytes
+// are not the predicted ones has ended with an error.
+static void say_updates(Session *s, const StaleJob *j) {
+  if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+    fprintf(stderr, "meshc: %lld update%s: %s of gradients sent, %s of parameters received\n",
+            (long long)j->updates, plural(j->updates), bytes_text(s->arena, j->pushed),
+            bytes_text(s->arena, j->pulled));
+}
+
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   TrainJob job;
   Verified verified = {0};
@@ -138,6 +147,7 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag)) &&
           (!job.sync || exec_check(job.sync, s->diag));
+  if (ready && code == 0 && job.stale) say_updates(s, job.stale);
   saver_free(job.saver);
   // After a signal the parameters are saved only if no checkpoint has them. The parameters are
   // saved also if the log could not be written.

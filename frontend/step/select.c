@@ -94,6 +94,12 @@ static NodeId copy_replicas(const SelectCopy *c, const Node *n, NodeId *args, co
   return graph_zeros(c->g, (Dtype)n->type, &n->dims);
 }
 
+// Returns the step of the training in which a replica with asynchronous updates takes a step.
+static NodeId training_step_of(const SelectCopy *c, const Node *n) {
+  NodeId all = graph_add(c->g, OP_STEP, 0, NULL, &n->attr);
+  return graph_binary(c->g, OP_FLOOR_DIV, all, graph_const(c->g, TYPE_I32, (double)c->turns));
+}
+
 static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
   const Node *n = graph_node(c->m->graph, id);
   NodeId args[MAX_ARGS];
@@ -106,6 +112,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   if (c->region) attr.region = c->region[attr.region];
   c->g->origin = n->origin;
   if (n->op == OP_CONST && attr.tag) return row_number(c, n, counted);
+  if (n->op == OP_STEP && c->turns) return training_step_of(c, n);
   if (op_is_draw((Op)n->op)) return draw(c, n);
   if (c->replica) return copy_replicas(c, n, args, &attr);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);

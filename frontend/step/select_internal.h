@@ -23,6 +23,9 @@ typedef struct SelectCopy {
   // with `sync`, the dim of the replicas: values that depend on inputs and parameters get it, and a
   // random draw over `over` too. 0 without `sync`
   DimId replica;
+  // asynchronous updates: the number of replicas. The program counts the steps of all of them, and
+  // random draws go by that, but `step` of the model is the step of the training. Else 0
+  int64_t turns;
   // indexed by DeclId - 1: the node of g that replaces the declaration; 0: the node of the
   // declaration itself. NULL: nothing is replaced
   const NodeId *instead;

@@ -116,6 +116,7 @@ static SelectCopy copy_of(const Step *s, int64_t k) {
                       .over = s->over,
                       .micro = s->micro,
                       .part = k,
+                      .turns = s->push ? s->g->spec.train[0].replicas : 0,
                       .replica = s->replica};
 }
 

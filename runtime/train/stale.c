@@ -133,8 +133,15 @@ static int say_not_finite(const StaleGroup *g, Diag *d) {
   return diag_exit(d);
 }
 
+static int say_no_threads(Diag *d) {
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
+  diag_hint(d, "use fewer replicas in a process, or raise the limit of processes (ulimit -u)");
+  return diag_exit(d);
+}
+
 // Adds the error of the group of this process that has failed, or of the feed.
 static int say_failed(Stale *s, Diag *d) {
+  if (s->no_threads) return say_no_threads(d);
   if (s->batches.failed) {
     feed_fault(s->job->feed, d);
     return diag_exit(d);
@@ -226,7 +233,8 @@ static bool run_groups(Stale *s) {
   while (started < s->stale->own &&
          pthread_create(&s->group[started].thread, NULL, run_group, &s->group[started]) == 0)
     started++;
-  if (started < s->stale->own) atomic_store(&s->broken, true);
+  s->no_threads = started < s->stale->own;
+  if (s->no_threads) atomic_store(&s->broken, true);
   run_group(&s->group[0]);
   for (int64_t k = 1; k < started; k++) pthread_join(s->group[k].thread, NULL);
   return !atomic_load(&s->broken) && !(s->ranks && ranks_failed(s->ranks));
@@ -239,10 +247,7 @@ int stale_run(Stale *s, int64_t from, int64_t to, int64_t *done, Diag *d) {
   hand_out(s);
   if (!meet(s)) return ranks_lost(d), diag_exit(d);
   bool serves = s->nservers > 1;
-  if (serves && pthread_create(&server, NULL, serve, s) != 0) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
-    return diag_exit(d);
-  }
+  if (serves && pthread_create(&server, NULL, serve, s) != 0) return say_no_threads(d);
   if (s->ranks) ranks_do(s->ranks, NOTE_UPDATES);
   bool good = run_groups(s), met = good && meet(s);
   if (serves) server_end(s, server);

@@ -85,6 +85,7 @@ struct Stale {
   int64_t from;
   pthread_mutex_t watching; // held by the thread that looks at the other ranks
   atomic_bool broken;       // a group of this process has failed
+  bool no_threads;          // not all groups could be started
   uint64_t meetings;
 };
 
