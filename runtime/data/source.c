@@ -128,7 +128,7 @@ enum { PIECE = 256 };
 static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;
   Init init = {.kind = w->synthetic == SYNTHETIC_NORMAL ? INIT_NORMAL : INIT_UNIFORM, .b = 1};
-  int64_t index[PIECE];
+  int64_t index[PIECE] = {0};
   for (int64_t i = 0; i < n; i++) index[i] = first + i;
   rng_draw(&init, s->key, n, index, x);
   if (w->synthetic != SYNTHETIC_INTEGERS) return;
