@@ -32,9 +32,18 @@ typedef struct RowSum {
   Factors rest; // the factors of x alone
 } RowSum;
 
+// A contraction that reads some factor, in the list of all that do.
+typedef struct Reader {
+  NodeId contraction;
+  uint32_t next; // 1 + the index of the next reader; 0: it is the last one
+} Reader;
 typedef struct RowSums {
   const Graph *g;
-  VEC(NodeId) contraction; // those before the node that is looked at
+  Arena *a;
+  // The contractions before the node that is looked at. By node, without its casts: 1 + the index
+  // of the first and of the last one that reads it; 0: none does.
+  VEC(Reader) reader;
+  uint32_t *first, *last;
 } RowSums;
 
 static const Dims *dims_of(const Graph *g, NodeId n) { return &graph_node(g, n)->dims; }
@@ -124,13 +133,22 @@ static bool is_output(const Graph *g, NodeId n, NodeId p, NodeId v, const Dims *
   return false;
 }
 
-// Looks for the output o among the contractions before row sum d, in its loop: sets out->o and
-// out->rest as is_output does. Returns false if there is none.
+static void add_reader(RowSums *s, NodeId factor, NodeId contraction) {
+  vec_push(s->a, s->reader) = (Reader){.contraction = contraction};
+  if (s->last[factor])
+    s->reader.at[s->last[factor] - 1].next = s->reader.n;
+  else
+    s->first[factor] = s->reader.n;
+  s->last[factor] = s->reader.n;
+}
+
+// Looks for the output o among the contractions before row sum d that read v, in its loop: sets
+// out->o and out->rest as is_output does. Returns false if there is none.
 static bool find_output(const RowSums *s, NodeId d, NodeId p, NodeId v, RowSum *out) {
   const Graph *g = s->g;
   Dims keys = summed(graph_node(g, d));
-  for (uint32_t i = 0; i < s->contraction.n; i++) {
-    NodeId n = s->contraction.at[i];
+  for (uint32_t i = s->first[v]; i; i = s->reader.at[i - 1].next) {
+    NodeId n = s->reader.at[i - 1].contraction;
     if (graph_node(g, n)->region == graph_node(g, d)->region && is_output(g, n, p, v, &keys, out))
       return true;
   }
@@ -200,14 +218,18 @@ static NodeId replaced(Graph *to, const Graph *g, NodeId d, const RowSum *r, con
 static const RowSum **find_all(Arena *a, const Graph *g, int64_t least) {
   uint32_t count = graph_count(g);
   const RowSum **found = arena_array(a, const RowSum *, count + 1);
-  RowSums s = {.g = g};
+  RowSums s = {.g = g,
+               .a = a,
+               .first = arena_array(a, uint32_t, count + 1),
+               .last = arena_array(a, uint32_t, count + 1)};
   bool any = false;
   for (NodeId n = 1; n <= count; n++) {
     RowSum r;
     if (graph_node(g, n)->op != OP_CONTRACT) continue;
     if (is_row_sum(&s, n, least, &r)) found[n] = arena_copy(a, &r, sizeof r);
     any |= found[n] != NULL;
-    vec_push(a, s.contraction) = n;
+    for (int i = 0; i < graph_node(g, n)->nargs; i++)
+      add_reader(&s, attention_without_casts(g, graph_node(g, n)->args[i]), n);
   }
   return any ? found : NULL;
 }
