@@ -19,6 +19,7 @@
 // A kind of mesh axis: the axes of one size and one link (network rates), and the sets of dims that
 // such an axis can split.
 typedef struct AxisKind {
+  const MeshAxis *axis; // the first one of the kind
   int64_t size;
   Link link;
   const char *pinned; // name of the only axis of this kind if layout(...) names it, else NULL

@@ -289,23 +289,11 @@ static void add_own(Seeds *s) {
   if (own) add(s, own->mesh, &own->layout, YOURS);
 }
 
-static uint32_t count_sizes(const SearchTask *t) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < t->nmeshes * MAX_AXES; i++) {
-    const Mesh *mesh = &t->mesh[i / MAX_AXES];
-    bool isnew = (int)(i % MAX_AXES) < mesh->naxes;
-    for (uint32_t k = 0; k < i && isnew; k++)
-      isnew = t->mesh[k / MAX_AXES].axis[k % MAX_AXES].size != mesh->axis[i % MAX_AXES].size;
-    n += isnew;
-  }
-  return n;
-}
-
-// Branch and bound first estimates each set of dims on an axis of each size.
+// Branch and bound first estimates each set of dims on each kind of axis (space_fill).
 static void add_dims(Seeds *s) {
   Joint *j = s->j;
   SearchTask t = *j->task;
-  double estimates = (double)j->space.nsets * count_sizes(&t) + DIMS_ESTIMATED;
+  double estimates = space_estimates(&j->space) + DIMS_ESTIMATED;
   double work = joint_estimates(j, estimates);
   if (work > j->work / 4 || !joint_spend(j, work)) return;
   t.memory = (double)INFINITY;

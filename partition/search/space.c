@@ -152,9 +152,15 @@ static void split_in_company(const Space *s, const PartTable *parts, const MeshA
   arena_free(a);
 }
 
+// Returns whether an axis may have company: the meshes have further axes.
+static bool has_company(const SearchTask *t, const MeshAxis *axis) {
+  return axis->size > 1 && axis->size < mesh_size(t->mesh);
+}
+
 static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis) {
   AxisKind *k = arena_new_of(s->a, AxisKind);
-  *k = (AxisKind){.size = axis->size,
+  *k = (AxisKind){.axis = axis,
+                  .size = axis->size,
                   .link = machine_link(s->task->machine, axis->name),
                   .pinned = pinned_name(s, axis),
                   .set = arena_array(s->a, DimSet, s->nsets),
@@ -163,7 +169,7 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   View view = {.mesh = mesh};
   uint32_t nsets = axis->size > 1 ? s->nsets : 1; // an axis of one processor splits nothing
-  bool company = axis->size > 1 && axis->size < mesh_size(s->task->mesh); // of further axes
+  bool company = has_company(s->task, axis);
   for (uint32_t i = 0; i < nsets; i++) {
     Layout layout;
     if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
@@ -174,21 +180,37 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   return k;
 }
 
-// Returns the index in s->kind of the kind of an axis, after adding the kind if it is new. Axes of
-// equal size and link are of one kind. An axis that layout(...) in the model names has a kind of
-// its own.
+// Returns whether two axes are of one kind: they have the same size and link, and layout(...) in
+// the model names neither, or both by the same name.
+static bool same_kind(const Space *s, const MeshAxis *x, const MeshAxis *y) {
+  Link a = machine_link(s->task->machine, x->name), b = machine_link(s->task->machine, y->name);
+  const char *pin = pinned_name(s, x), *other = pinned_name(s, y);
+  bool same_pin = pin ? other && !strcmp(pin, other) : !other;
+  return same_pin && x->size == y->size && a.latency == b.latency && a.bandwidth == b.bandwidth;
+}
+
+// Returns the index in s->kind of the kind of an axis, after adding the kind if it is new.
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
-  Link link = machine_link(s->task->machine, axis->name);
-  const char *pinned = pinned_name(s, axis);
-  for (uint32_t i = 0; i < s->kind.n; i++) {
-    const AxisKind *k = s->kind.at[i];
-    bool same_pin = pinned ? k->pinned && !strcmp(pinned, k->pinned) : !k->pinned;
-    if (same_pin && k->size == axis->size && k->link.latency == link.latency &&
-        k->link.bandwidth == link.bandwidth)
-      return i;
-  }
+  for (uint32_t i = 0; i < s->kind.n; i++)
+    if (same_kind(s, s->kind.at[i]->axis, axis)) return i;
   vec_push(s->a, s->kind) = kind_new(s, parts, axis);
   return s->kind.n - 1;
+}
+
+double space_estimates(const Space *s) {
+  const SearchTask *t = s->task;
+  double n = 0;
+  for (uint32_t i = 0; i < t->nmeshes * MAX_AXES; i++) {
+    const Mesh *mesh = &t->mesh[i / MAX_AXES];
+    if ((int)(i % MAX_AXES) >= mesh->naxes) continue;
+    const MeshAxis *axis = &mesh->axis[i % MAX_AXES];
+    bool isnew = true;
+    for (uint32_t k = 0; k < i && isnew; k++)
+      isnew = (int)(k % MAX_AXES) >= t->mesh[k / MAX_AXES].naxes ||
+              !same_kind(s, &t->mesh[k / MAX_AXES].axis[k % MAX_AXES], axis);
+    if (isnew) n += axis->size > 1 ? s->nsets * (1.0 + has_company(t, axis)) : 1;
+  }
+  return n;
 }
 
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},

@@ -40,6 +40,9 @@ void space_sets(Space *s);
 // Fills all of s, the layouts to search, and estimates the cost of every set of dims on every kind
 // of axis (size and link).
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
+// Returns the number of layouts that space_fill estimates, after space_sets: on each kind of axis
+// all sets, also in company of a second axis.
+double space_estimates(const Space *s);
 // The six permutations of three axes, the identity first.
 extern const uint8_t space_orders[6][3];
 // Makes the layout in which axis k of the view (a mesh with an order of its axes) splits the dims
