@@ -222,6 +222,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
   f.count = graph_count(f.g);
   f.scan = region_scans(scratch, f.g);
+  f.part = graph_micro_batches(scratch, f.g);
   Rows rows = rows_find(a, f.g, opt->over);
   f.rows = arena_copy(a, &rows, sizeof rows);
   gemms_find(a, &f);

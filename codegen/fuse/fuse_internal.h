@@ -36,6 +36,7 @@ typedef struct Cluster {
   bool tiles;      // has a contraction in register tiles (op_tiles)
   bool forward;    // has nodes of the forward pass
   bool clone;      // has nodes that are rematerialised for the backward pass
+  uint32_t part;   // the micro-batch of its nodes, 0: none
   RegionId region; // the loop that contains its nodes, 0: none
   RegionId loop;   // if its node is the SCAN of a loop: the region of that loop, else 0
   LoopForm form;   // the loops of a kernel, unused in other clusters
@@ -57,8 +58,9 @@ typedef struct Fuser {
   const Buckets *buckets;
   const CodegenOptions *opt;
   const Rows *rows;
-  const NodeId *scan; // by region: the SCAN of the loop
-  uint32_t count;     // number of nodes of the graph; the arrays gemm to update are indexed by node
+  const NodeId *scan;   // by region: the SCAN of the loop
+  const uint32_t *part; // by node: its micro-batch (graph_micro_batches), or NULL
+  uint32_t count; // number of nodes of the graph; the arrays gemm to update are indexed by node
   const GemmForm **gemm;   // the form of a contraction that a library can compute, else NULL
   const char **no_gemm;    // why a library cannot compute the contraction, else NULL
   RecomputedScores scores; // for a GPU: the scores that kernels recompute; else empty

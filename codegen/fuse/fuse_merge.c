@@ -25,8 +25,10 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
   for (uint32_t i = 0; i < n; i++) {
     c->tiles |= op_tiles(f->g, node[i]);
     c->clone |= graph_node(f->g, node[i])->instance != 0;
-    c->forward |= !graph_node(f->g, node[i])->origin.backward;
+    c->forward |=
+        !graph_node(f->g, node[i])->origin.backward && !graph_node(f->g, node[i])->instance;
   }
+  c->part = f->part ? f->part[node[0]] : 0;
   c->region = graph_node(f->g, node[0])->region;
   c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr.region : 0;
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
@@ -186,6 +188,8 @@ static bool merge_forbidden(const Cluster *a, const Cluster *b, ApartReason *why
   if (a->update != b->update) return true;
   *why = APART_LOOPS;
   if (a->region != b->region) return true;
+  *why = APART_MICRO_BATCH;
+  if (a->part && b->part && a->part != b->part) return true;
   *why = APART_REMATERIALISED;
   if ((a->clone && b->forward) || (a->forward && b->clone)) return true;
   *why = APART_OPERATIONS;
@@ -256,6 +260,7 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   a->saved += b->saved + saved;
   a->n = n;
   a->tiles |= b->tiles;
+  a->part = a->part ? a->part : b->part;
   a->clone |= b->clone;
   a->forward |= b->forward;
   a->node = arena_copy(f->a, node, n * sizeof *node);

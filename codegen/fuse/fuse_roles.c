@@ -109,6 +109,9 @@ static void find_memory(Fuser *f) {
 //
 // An argument that a contraction in register tiles reads is stored: the tiles read each element
 // many times.
+//
+// A random draw is computed where windows read it, too, if each takes one position of a dim and
+// nothing else reads it: the rows of one micro-batch. Such a window is stored in its place.
 
 enum { INLINE_DEPTH = 24 };
 
@@ -128,13 +131,15 @@ static bool is_view(const Fuser *f, NodeId n) {
          f->role[n] == ROLE_NUMBER;
 }
 
+static bool is_draw(const Fuser *f, NodeId n) { return op_is_draw((Op)graph_node(f->g, n)->op); }
+
 static void find_readers(const Fuser *f, InlineSearch *u) {
   for (NodeId n = f->count; n; n--) {
     const Node *x = graph_node(f->g, n);
     bool tiles = f->role[n] == ROLE_KERNEL && op_tiles(f->g, n);
     for (int i = 0; i < x->nargs; i++) {
       bool through = op_looks_through((Op)x->op, i);
-      u->shared[x->args[i]] |= !through;
+      u->shared[x->args[i]] |= !through || (is_draw(f, x->args[i]) && x->attr.nto > 0);
       u->tiled[x->args[i]] |= tiles || (u->tiled[n] && (through || x->op == OP_BROADCAST));
     }
   }
@@ -185,6 +190,7 @@ static bool stays_symbolic(Fuser *f, InlineSearch *u, NodeId window, NodeId a) {
   u->depth[window] = (uint8_t)(u->depth[a] + 1);
   if (u->depth[window] > INLINE_DEPTH) return false;
   if (is_view(f, a) || f->inlined[a]) return true;
+  if (is_draw(f, a) && !u->shared[a] && !f->memory[a]) return f->inlined[a] = true;
   if (!is_plain_point(f, a) || u->shared[a] || u->tiled[a] || !inline_find(f, u, a)) return false;
   for (uint32_t i = 0; i < u->node.n; i++) f->inlined[u->node.at[i]] = true;
   return true;
@@ -298,7 +304,9 @@ static void find_recomputed(Fuser *f) {
       cost[n].size = x->op != OP_CONST;
     } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
       bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
-      bool view = op_looks_through((Op)x->op, 0);
+      bool drawn =
+          op_looks_through((Op)x->op, 0) && is_draw(f, x->args[0]) && f->inlined[x->args[0]];
+      bool view = op_looks_through((Op)x->op, 0) && !drawn;
       f->recomputed[n] = score_recomputed(f, n) || view || spreads || f->inlined[n] ||
                          cheap_to_recompute(f, n, cost, wide[n], &cost[n]);
       if (view || f->inlined[n])
@@ -420,8 +428,12 @@ static bool updates_in_kernel(const Fuser *f, NodeId n) {
 
 // Sets f->update: the pointwise nodes and look-ups that only updates read, and the collectives and
 // aliases that find_chains returns. These nodes run after the commit, the point of a step from
-// which nothing may fail, and overwrite the tensors.
+// which nothing may fail, and overwrite the tensors. Sums of gradients over micro-batches before
+// the last one do not: the gradients of all would have to stay until then.
 static void find_update(Fuser *f) {
+  uint32_t last = 0;
+  for (NodeId n = 1; n <= f->count && f->part; n++)
+    if (f->part[n] > last) last = f->part[n];
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {
     const Output *o = &f->g->output.at[i];
@@ -440,7 +452,8 @@ static void find_update(Fuser *f) {
         other[n] = true;
     }
     bool moved = chain[n] && (f->role[n] == ROLE_COLLECTIVE || op_is_alias((Op)x->op));
-    bool stays = (op_row(x->op)->flags & CHECKS) || x->region;
+    bool early = f->part && f->part[n] && f->part[n] < last;
+    bool stays = (op_row(x->op)->flags & CHECKS) || x->region || early;
     f->update[n] = wanted && !other[n] && !stays && (updates_in_kernel(f, n) || moved);
   }
 }

@@ -20,6 +20,12 @@
 //
 // Loops themselves and their results are kept; the gradient pass handles `scan t (..., checkpoint =
 // true)`.
+//
+// With micro-batches (`accumulate`) each has clones of its own, so that only one of them has its
+// values in memory. A phase is the forward or the backward pass of one of them:
+//
+//   w = all_gather(%1); y0 = w * x0; dx0 = w * dy0; y1 = w * x1; dx1 = w * dy1
+//   =>  dx0 = w' * dy0; y1 = w'' * x1; dx1 = w''' * dy1       w', w'', w''': gathers of phases 1 to 3
 #include "codegen/order/remat_internal.h"
 
 #include <stdlib.h>
@@ -36,9 +42,15 @@ typedef struct Remat {
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *marked;   // by node of `from`: gradients read a clone of the node
-  NodeId *map;    // by node of `from`: its copy in `to`
-  NodeId **clone; // by region of the clone, then by node of `from`: the clone in `to`; 0: none
+  const uint32_t *part; // by node of `from`: its micro-batch (graph_micro_batches), or NULL
+  bool each;            // RematLevel.each
+  bool *marked;         // by node of `from`: other phases than its own read a clone of the node
+  NodeId *map;          // by node of `from`: its copy in `to`
+  // clones[p] has the clones of phase p: by region of the clone, then by node of `from`, the clone
+  // in `to`; 0: none
+  NodeId ***clones;
+  uint32_t phase; // the phase of the node that is being copied
+  NodeId **clone; // clones[phase]
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -48,6 +60,28 @@ static int by_id(const void *x, const void *y) {
   const CloneSite *a = x, *b = y;
   if (a->of != b->of) return a->of < b->of ? -1 : 1;
   return a->in < b->in ? -1 : a->in > b->in;
+}
+
+// -- phases ---------------------------------------------------------------------------------------
+
+// Returns the phase in which node n of the forward (else the backward) pass runs: twice the number
+// of its micro-batch, from 0, plus 1 in the backward pass.
+static uint32_t phase_of(const Remat *r, NodeId n, bool forward) {
+  uint32_t part = r->part ? r->part[n] : 0;
+  return 2 * (part ? part - 1 : 0) + !forward;
+}
+
+// Returns whether nodes of the present phase read a clone of n. In a forward pass only values that
+// depend on no input are cloned: what one micro-batch passes on to the next is kept.
+static bool is_cloned(const Remat *r, NodeId n) {
+  if (!r->marked[n] || phase_of(r, n, true) == r->phase) return false;
+  return r->phase % 2 == 1 || (r->each && r->part && !r->part[n]);
+}
+
+static void begin_phase(Remat *r, uint32_t phase) {
+  r->phase = phase;
+  if (!r->clones[phase]) r->clones[phase] = arena_array(r->a, NodeId *, r->from->region.n + 1);
+  r->clone = r->clones[phase];
 }
 
 // -- a forward value as region `from` reads it ----------------------------------------------------
@@ -73,7 +107,7 @@ static NodeId collected(Remat *r, NodeId x, RegionId in) {
 static NodeId value(Remat *r, NodeId n, RegionId from) {
   RegionId in = seen_in(r, n, from);
   const Node *node = graph_node(r->from, n);
-  if (r->marked[n]) return r->clone[in][n];
+  if (is_cloned(r, n)) return r->clone[in][n];
   if (in == node->region) return r->map[n];
   return node->op == OP_AT ? graph_at(r->to, in, value(r, node->args[0], around(r, in)))
                            : collected(r, r->map[n], in);
@@ -86,28 +120,27 @@ static void clone_one(Remat *r, CloneSite c) {
   NodeId args[MAX_ARGS];
   char why[200];
   for (int i = 0; i < node->nargs; i++) args[i] = value(r, node->args[i], c.in);
+  bool backward = r->phase % 2 == 1;
   r->to->origin = node->origin;
-  r->to->origin.backward = true;
+  r->to->origin.backward = backward;
   bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin.why;
   r->to->origin.why =
-      moves
-          ? arena_printf(r->a,
-                         "%s; rematerialised for the backward pass: memory is too short to keep it",
-                         node->origin.why)
-          : "remat: rematerialised";
+      moves ? arena_printf(r->a, "%s; rematerialised for %s: memory is too short to keep it",
+                           node->origin.why, backward ? "the backward pass" : "this micro-batch")
+            : "remat: rematerialised";
   NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr,
-                          (uint16_t)(node->instance + 1), why);
+                          (uint16_t)(node->instance + r->phase), why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);
   r->clone[c.in][c.of] = made;
 }
 
 // Adds to *todo the clone of n that region `from` needs, if n is to be rematerialised and the clone
-// is not made yet. If n is an AT (the value of one iteration) that is not rematerialised, treats
-// the value that it reads in this way.
+// of this phase is not made yet. If n is an AT (the value of one iteration) that is not
+// rematerialised, treats the value that it reads in this way.
 static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
-    if (!r->marked[n]) {
+    if (!is_cloned(r, n)) {
       if (in == region_of(r, n) || graph_node(r->from, n)->op != OP_AT) return;
       from = around(r, in);
       continue;
@@ -135,7 +168,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
   for (uint32_t i = 0; i < cone.n; i++) clone_one(r, cone.at[i]);
 }
 
-// -- copying the backward pass -----------------------------------------------------------------
+// -- copying the nodes that read clones --------------------------------------------------------
 
 // Replaces n, the node by which a backward loop reads a collected value (AT), by a clone. The clone
 // computes the value again in the current iteration. Repeats on the clone the renames that lie
@@ -161,28 +194,28 @@ static NodeId rematerialise_step(Remat *r, NodeId n) {
   return marked;
 }
 
-static void copy_backward(Remat *r, NodeId n) {
+static void copy_reader(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n);
   NodeId was[MAX_ARGS];
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     was[i] = r->map[arg];
-    if (node->op != OP_COLLECT && r->marked[arg]) clone_cone(r, arg, node->region);
+    if (node->op != OP_COLLECT && is_cloned(r, arg)) clone_cone(r, arg, node->region);
   }
   for (int i = 0; i < node->nargs; i++)
-    if (node->op != OP_COLLECT && r->marked[node->args[i]])
+    if (node->op != OP_COLLECT && is_cloned(r, node->args[i]))
       r->map[node->args[i]] = value(r, node->args[i], node->region);
   r->map[n] = graph_copy(r->to, r->from, n, r->map);
   for (int i = node->nargs; i-- > 0;) r->map[node->args[i]] = was[i];
 }
 
 static void copy_node(Remat *r, NodeId n) {
-  if (remat_forward(r->from, r->loops, n))
-    r->map[n] = graph_copy(r->to, r->from, n, r->map);
-  else if (r->loops->mirror[n] && r->marked[r->loops->mirror[n]])
+  bool forward = remat_forward(r->from, r->loops, n);
+  begin_phase(r, phase_of(r, n, forward));
+  if (!forward && r->loops->mirror[n] && r->marked[r->loops->mirror[n]])
     r->map[n] = rematerialise_step(r, n);
   else
-    copy_backward(r, n);
+    copy_reader(r, n);
 }
 
 const Graph *remat(Arena *a, const Graph *input, int level) {
@@ -192,9 +225,14 @@ const Graph *remat(Arena *a, const Graph *input, int level) {
   RematLoops loops = remat_loops(a, g);
   Remat r = {.a = a, .from = g, .loops = &loops, .marked = arena_array(a, bool, count + 1)};
   if (!remat_mark(a, g, &loops, &what, r.marked)) return g;
+  r.each = what.each;
+  r.part = graph_micro_batches(a, g);
   r.to = graph_like(a, g, g->stage);
   r.map = arena_array(a, NodeId, count + 1);
-  r.clone = arena_array(a, NodeId *, g->region.n + 1);
+  uint32_t parts = 1;
+  for (NodeId n = 1; n <= count && r.part; n++)
+    if (r.part[n] > parts) parts = r.part[n];
+  r.clones = arena_array(a, NodeId **, 2 * (size_t)parts);
   for (NodeId n = 1; n <= count; n++) {
     bug_context("remat", n);
     copy_node(&r, n);

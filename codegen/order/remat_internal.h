@@ -41,6 +41,9 @@ typedef struct RematLevel {
   uint32_t segments; // number of segments of the forward pass, from the first on; UINT32_MAX: all
   bool steps;        // contractions over all iterations are moved into their loops (remat_unhoist)
   bool collectives;  // collectives of the segments are repeated too
+  // The forward pass of each micro-batch computes marked values again that depend on no input, such
+  // as gathered parameters: else the first one's are kept for all of them.
+  bool each;
 } RematLevel;
 RematLevel remat_level(Arena *a, const Graph *g, int level);
 // Sets marked[n] for each node n whose value is rematerialised. Returns false if there are no such

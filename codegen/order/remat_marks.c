@@ -7,7 +7,7 @@
 //   gathered parameters        from level 2, as in ZeRO-3
 //   other gathers, halos       from level 3: those of sequence parallelism, of images
 //   of the first k segments    at level 3 + k, if only the segment reads it and no collective
-//                              computes it
+//                              computes it; of each micro-batch the first k segments
 //   of all segments            at the last level but one; loops also compute contractions over
 //                              all iterations step by step (remat_unhoist.c)
 //   results of collectives     at the last level
@@ -29,6 +29,11 @@ enum {
   NEAR = 8,  // a segment ends where no node within this distance passes on fewer bytes
   SMALL = 64 // clones may read values of at most this many bytes, which are kept
 };
+// A segment: it ends with node `end`, and is number `number` of its micro-batch, from 0.
+typedef struct Segment {
+  NodeId end;
+  uint32_t number;
+} Segment;
 typedef struct Marks {
   Arena *a;
   const Graph *g;
@@ -38,9 +43,12 @@ typedef struct Marks {
   bool *read; // by node: a gradient reads its value, which is kept unless it is rematerialised
   // By node of a loop: something reads its values of all iterations together.
   bool *of_all_iterations;
-  bool *data;      // by node: it depends on an input
-  NodeId *last;    // by node: the last forward node that reads it, directly or through views
-  VEC(NodeId) end; // by segment, without the last one: its last node
+  bool *data;           // by node: it depends on an input
+  const uint32_t *part; // by node: its micro-batch (graph_micro_batches), or NULL
+  // By node: the last forward node that reads it, directly or through views. Of a node that belongs
+  // to no micro-batch only readers in the first one count: the others have clones.
+  NodeId *last;
+  VEC(Segment) segment; // those of each micro-batch without the last one
 } Marks;
 
 static bool is_source(const Node *n) {
@@ -77,6 +85,8 @@ static void mark_checkpoints(Marks *m) {
   }
 }
 
+static uint32_t part_of(const Marks *m, NodeId n) { return m->part ? m->part[n] : 0; }
+
 // -- which nodes read a value ------------------------------------------------------------------
 
 // Returns the place of n in the forward pass, as a node number. It is n itself or, for a node in
@@ -96,7 +106,8 @@ static void read_by(Marks *m, NodeId n, NodeId arg) {
   if (!mirrors)
     m->of_all_iterations[arg] |=
         view || node->op == OP_COLLECT ? m->of_all_iterations[n] : backward;
-  NodeId by = backward ? 0 : view ? m->last[n] : place_of(m, n);
+  bool other = part_of(m, n) > 1 && !part_of(m, arg);
+  NodeId by = backward || other ? 0 : view ? m->last[n] : place_of(m, n);
   if (by > m->last[arg]) m->last[arg] = by;
 }
 
@@ -185,26 +196,52 @@ static bool is_narrow(const Marks *m, const int64_t *bytes, NodeId n) {
 
 static void find_segments(Marks *m) {
   const int64_t *bytes = crossing_bytes(m);
-  for (NodeId n = 1; n <= m->count; n++)
-    if (is_narrow(m, bytes, n) && (!m->end.n || n > m->end.at[m->end.n - 1] + NEAR))
-      vec_push(m->a, m->end) = n;
+  for (NodeId n = 1; n <= m->count; n++) {
+    const Segment *last = m->segment.n ? &m->segment.at[m->segment.n - 1] : NULL;
+    if (!is_narrow(m, bytes, n) || (last && n <= last->end + NEAR)) continue;
+    bool same = last && part_of(m, last->end) == part_of(m, n);
+    vec_push(m->a, m->segment) = (Segment){n, same ? last->number + 1 : 0};
+  }
+}
+
+// Returns the largest number of segments of a micro-batch, without the last one.
+static uint32_t most_segments(const Marks *m) {
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < m->segment.n; k++)
+    if (m->segment.at[k].number >= most) most = m->segment.at[k].number + 1;
+  return most;
+}
+
+// Returns whether node n, which comes before the end of segment k, is in one of the first
+// `segments` segments of its micro-batch and read by no forward node behind it. A loop may end in a
+// later segment. What belongs to no micro-batch is in the first one.
+static bool is_inside(const Marks *m, NodeId n, uint32_t k, uint32_t segments) {
+  bool loop = graph_node(m->g, n)->region;
+  NodeId to = loop ? place_of(m, n) : m->last[n];
+  while (loop && k < m->segment.n && m->segment.at[k].end < to) k++;
+  if (k == m->segment.n || m->segment.at[k].number >= segments) return false;
+  uint32_t part = part_of(m, n) ? part_of(m, n) : 1;
+  return to <= m->segment.at[k].end && (!m->part || part == part_of(m, m->segment.at[k].end));
 }
 
 static void mark_segments(Marks *m, uint32_t segments, bool collectives) {
-  uint32_t k = 0;
-  NodeId last = segments ? m->end.at[segments - 1] : 0;
-  for (NodeId n = 1; n <= m->count && k < segments; n++) {
-    const Node *node = graph_node(m->g, n);
-    bool moved = is_moved(node) && remat_forward(m->g, m->loops, n);
-    bool inside = node->region ? place_of(m, n) <= last : m->last[n] <= m->end.at[k];
-    if (inside && may_leave(m, n) && (may_repeat(m, n) || (collectives && moved)))
+  for (NodeId n = 1, k = 0; n <= m->count; n++) {
+    while (k < m->segment.n && m->segment.at[k].end < n) k++;
+    if (k == m->segment.n) return;
+    bool moved = is_moved(graph_node(m->g, n)) && remat_forward(m->g, m->loops, n);
+    if (is_inside(m, n, k, segments) && may_leave(m, n) &&
+        (may_repeat(m, n) || (collectives && moved)))
       m->marked[n] = true;
-    k += n == m->end.at[k];
   }
 }
 
 static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *marked) {
-  Marks m = {.a = a, .g = g, .loops = l, .count = graph_count(g), .marked = marked};
+  Marks m = {.a = a,
+             .g = g,
+             .loops = l,
+             .count = graph_count(g),
+             .marked = marked,
+             .part = graph_micro_batches(a, g)};
   find_readers(&m);
   return m;
 }
@@ -221,11 +258,12 @@ int remat_levels(Arena *a, const Graph *g) {
   Marks m = marks_new(a, g, &loops, NULL);
   if (!has_gradients(&m)) return 0;
   find_segments(&m);
-  return REMAT_BASE_LEVELS + (int)m.end.n + REMAT_TAIL;
+  return REMAT_BASE_LEVELS + (int)most_segments(&m) + REMAT_TAIL;
 }
 
 RematLevel remat_level(Arena *a, const Graph *g, int level) {
-  RematLevel what = {.cheap = level < REMAT_BASE_LEVELS ? level : REMAT_BASE_LEVELS};
+  RematLevel what = {.cheap = level < REMAT_BASE_LEVELS ? level : REMAT_BASE_LEVELS,
+                     .each = level >= GATHERS};
   if (level <= REMAT_BASE_LEVELS) return what;
   int segments = remat_levels(a, g) - REMAT_BASE_LEVELS - REMAT_TAIL;
   what.segments = (uint32_t)(level - REMAT_BASE_LEVELS);
@@ -258,7 +296,7 @@ bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel 
   if (level->cheap >= GATHERS) mark_gathers(&m, level->cheap >= ALL_GATHERS);
   if (level->segments) {
     find_segments(&m);
-    mark_segments(&m, level->segments < m.end.n ? level->segments : m.end.n, level->collectives);
+    mark_segments(&m, level->segments, level->collectives);
   }
   for (uint32_t i = 0; i < g->output.n; i++) // outputs are kept to the end anyway
     if (level->cheap > 0) marked[g->output.at[i].value] = false;

@@ -1,5 +1,6 @@
-// The groups that wait for no other group, and which of them the schedule takes next: the one with
-// the best priority, among several the one that makes memory grow least, and then the earliest.
+// The groups that wait for no other group, and which of them the schedule takes next: one of the
+// first micro-batch that is not done, of these the one with the best priority, among several the
+// one that makes memory grow least, and then the earliest.
 //
 // Each loop has a heap of its groups. By how much memory grows when a group runs depends on what
 // ran before it, and only falls. When it falls, the group is entered again, and the old entry is
@@ -32,6 +33,7 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
 // -- heaps -------------------------------------------------------------------------------------------
 
 static bool comes_before(const ReadyGroup *x, const ReadyGroup *y) {
+  if (x->part != y->part) return x->part < y->part;
   if (x->priority != y->priority) return x->priority < y->priority;
   return x->rank != y->rank ? x->rank < y->rank : x->group < y->group;
 }
@@ -55,7 +57,8 @@ static NodeId first_stored(const ListScheduler *l, uint32_t i) {
 static ReadyGroup ready_entry(const ListScheduler *l, uint32_t i) {
   Priority priority = (Priority)l->priority[i];
   int64_t rank = priority == PRIORITY_LATE ? first_stored(l, i) : memory_growth(l, i);
-  return (ReadyGroup){.priority = priority, .rank = rank, .group = i};
+  uint32_t part = l->part ? l->part[i] : 0;
+  return (ReadyGroup){.part = part, .priority = priority, .rank = rank, .group = i};
 }
 
 static void heap_add(ListScheduler *l, uint32_t i) {

@@ -96,6 +96,29 @@ static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) 
   return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
+// Sets l->part, the micro-batch in which each group runs: the last one on whose rows it depends. A
+// group that depends on no rows, such as a gather of parameters or its clone for the backward pass,
+// runs in that of its first reader. A sum that only outputs read (PRIORITY_LAST) comes after all.
+static void find_parts(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  const uint32_t *of = graph_micro_batches(a, f->graph);
+  if (!of) return;
+  l->part = arena_array(a, uint32_t, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    for (uint32_t j = 0; j < f->group[i].nnodes; j++)
+      if (of[f->group[i].node[j]] > l->part[i]) l->part[i] = of[f->group[i].node[j]];
+    if (l->priority[i] == PRIORITY_LAST) l->part[i] = UINT32_MAX;
+  }
+  uint32_t *reader = arena_array(a, uint32_t, f->ngroups + 1);
+  for (uint32_t i = f->ngroups; i-- > 0;) {
+    if (!l->part[i]) l->part[i] = reader[i];
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      uint32_t *first = &reader[l->deps->on[j]];
+      if (!*first || l->part[i] < *first) *first = l->part[i];
+    }
+  }
+}
+
 void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   const Fusion *f = l->f;
   uint32_t n = f->ngroups;
@@ -122,6 +145,7 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
       if (!f->after_commit[i]) l->waits[i]++;
     }
   }
+  find_parts(a, l);
   for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)

@@ -17,6 +17,7 @@ typedef enum Priority {
 
 // A group that waits for no other group, with its place among those.
 typedef struct ReadyGroup {
+  uint32_t part; // its micro-batch: the first of all comes first, whatever its priority
   Priority priority;
   int64_t rank; // by how many bytes the memory in use grows when it runs; PRIORITY_LATE: its first
                 // node, because these groups run in the order of first use
@@ -38,6 +39,7 @@ typedef struct ListScheduler {
   bool *backward;            // by group: the backward pass has it or needs it
   bool *standing, *gathered; // by group, see find_standing
   uint8_t *priority;         // by group: its Priority
+  uint32_t *part;            // by group: its micro-batch, see find_parts; NULL: a step has only one
   RegionId *region;          // by group: the loop in which it runs, 0: none
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
   uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP

@@ -1,6 +1,6 @@
 // Decides which collectives become one call (a bucket): those of equal kind, monoid, type and axes,
-// all in the forward or all in the backward pass, that do not wait for one another. Input: the
-// graph of one processor. Output: Buckets (collectives/collectives.h).
+// all in the forward or all in the backward pass of one micro-batch, that do not wait for one
+// another. Input: the graph of one processor. Output: Buckets (collectives/collectives.h).
 //
 //   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
 //
@@ -79,6 +79,7 @@ static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
     return true;
   }
   if (x->instance) return false;
+  key->part = p->part ? p->part[n] : 0;
   if (x->op == OP_HALO) {
     copy_axes(&key->halo[0], axes_of(p->g, x->attr.dims[0]));
     copy_axes(&key->halo[1], axes_of(p->g, x->attr.to[0]));
@@ -208,15 +209,18 @@ static void measure_params(Bucketing *p) {
 // Divides the forward pass into layers, here called blocks, and writes the block number of each
 // node to p->block. A block ends at a node u if no later node reads a value that was computed
 // before u. Then all later work depends on u alone, as in a transformer on the residual value
-// between two layers. `reach` is the last node that reads any value so far. A node that depends on
-// no input, such as a parameter, belongs to the block of its first use.
+// between two layers. `reach` is the last node that reads any value so far; what one micro-batch
+// passes on to the next, such as a sum of losses, does not count. A node that depends on no input,
+// such as a parameter, belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
   uint32_t n = graph_count(p->g), block = 1;
   NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // by node: its last forward use
   p->block = arena_array(p->scratch, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++)
-      last[graph_node(p->g, u)->args[i]] = u;
+    for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++) {
+      NodeId arg = graph_node(p->g, u)->args[i];
+      if (!p->part || p->part[arg] == p->part[u]) last[arg] = u;
+    }
   for (NodeId u = 1; u <= n; u++) {
     const Node *x = graph_node(p->g, u);
     if (!p->data[u] || x->op == OP_INPUT || x->origin.backward) continue;
@@ -247,6 +251,7 @@ Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
   for (uint32_t i = 0; i < g->output.n; i++)
     p.updates[g->output.at[i].value] |= g->output.at[i].kind == OUT_UPDATE;
+  p.part = graph_micro_batches(p.scratch, g);
   measure_params(&p);
   if (machine->overlap > 0) find_blocks(&p);
   for (NodeId u = 1; u <= n; u++) {

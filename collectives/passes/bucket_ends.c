@@ -17,6 +17,7 @@ void end_refused(OpenBucket *b, BucketEnd why, NodeId n) {
 // Returns the first field in which two classes of one operation differ, or BUCKET_END_LAST.
 static BucketEnd difference(const ClassKey *a, const ClassKey *b) {
   if (a->region != b->region) return BUCKET_END_LOOP;
+  if (a->part != b->part) return BUCKET_END_MICRO_BATCH;
   if (a->backward != b->backward) return BUCKET_END_PHASE;
   if (a->instance != b->instance) return BUCKET_END_REMATERIALISED;
   if (memcmp(&a->axes, &b->axes, sizeof a->axes)) return BUCKET_END_AXES;

@@ -27,6 +27,7 @@ typedef struct OpenBucket {
 // so is padding: keys are hashed and compared by their bytes.
 typedef struct ClassKey {
   uint32_t region, op, type, instance, monoid, block;
+  uint32_t part;            // the micro-batch that waits for it; of parameters see `block`
   uint8_t backward, params; // in the backward pass; gathers parameters (gathers_params)
   Axes axes, halo[2];       // halo: the axes of the dim that is split, and of the dim of its edges
 } ClassKey;
@@ -56,9 +57,10 @@ typedef struct Bucketing {
   // it waits but that of `after`. after: 1 + the index of a bucket for which it waits and whose
   // level may still rise, so that `level` does not count it yet; 0: there is none.
   uint32_t *level, *after;
-  uint32_t *within; // by region: the least level of what waits for all nodes of the loop so far
-  bool *data;       // by node: whether the node depends on an input
-  bool *updates;    // by node: whether a parameter, state or slot becomes its value
+  uint32_t *within;     // by region: the least level of what waits for all nodes of the loop so far
+  const uint32_t *part; // by node: its micro-batch (graph_micro_batches), or NULL
+  bool *data;           // by node: whether the node depends on an input
+  bool *updates;        // by node: whether a parameter, state or slot becomes its value
   // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
   // a machine without overlap
   uint32_t *block;

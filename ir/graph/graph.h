@@ -358,6 +358,10 @@ static inline const Region *region_get(const Graph *g, RegionId r) { return &g->
 // Returns true if region a (the body of a loop) is b or encloses b. Region 0, outside all loops,
 // encloses every region.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
+// Returns the micro-batch of each node, by NodeId: 1 + the number of the last one (`accumulate`) on
+// whose rows the node depends, 0 if it depends on none. A node in a loop has the number of the
+// loop. The array is in `a`. Returns NULL if a step has a single micro-batch (micro_batches.c).
+const uint32_t *graph_micro_batches(Arena *a, const Graph *g);
 // Returns all nodes in an order in which they can be executed: each after its arguments, a scan
 // after all nodes of its region. Without loops this is the order of ids. The array is in `a` and
 // has graph_count entries.

@@ -188,7 +188,8 @@ static const Recompute cases[] = {
     {"lstm", NULL, NULL, LSTM(""), 100, true, 50},
     {"lstm", "rows=2", "b=rows", LSTM(""), 100, true, 60},
     {"lstm", "rows=2,cols=2", "b=rows,k=cols", LSTM(""), 100, true, 65},
-    {"lstm", "rows=2,cols=2", "b=rows,k=cols", LSTM(", accumulate = 2"), 100, true, 75},
+    // of two rows in a micro-batch little more than gradients and products is left
+    {"lstm", "rows=2,cols=2", "b=rows,k=cols", LSTM(", accumulate = 2"), 105, true, 85},
     {"gru", NULL, NULL, GRU, 100, true, 55},
     {"gru", "rows=2", "b=rows", GRU, 100, true, 65},
     {"gru", "rows=2,cols=2", "b=rows,j=cols", GRU, 100, true, 80},

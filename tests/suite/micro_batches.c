@@ -1,0 +1,246 @@
+// Trains models with their batch in micro-batches (`accumulate`) and whole. After two steps all
+// parameters, states and slots must be the same, up to rounding, on several meshes. Programs:
+//   memory   a step of n micro-batches needs the memory of the activations of one, beside the sums
+//            of the gradients, which are whole on each processor until they are summed over the mesh
+//   budget   with the least memory that recomputation reaches, results are the same; a step with
+//            micro-batches needs less than the whole one, but for these sums
+//
+//   suite_micro_batches [NAME]
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/driver/session.h"
+#include "runtime/runtime.h"
+#include "tests/suite/common/code.h"
+
+enum { SEED = 7, STEPS = 2 };
+static int passed, failed;
+
+typedef struct Case {
+  const char *name, *mesh, *layout, *text;
+} Case;
+
+#define DEEP                                                                                       \
+  "dim b = 64, d = 16, h = 64, depth = 8\n"                                                        \
+  "input x[b, d]\ninput target[b, d]\n"                                                            \
+  "fn block(x) {\n"                                                                                \
+  "  param wi[d, h] ~ he(d)\n  param wo[h, d] ~ glorot(h, d)\n  param shift[d]\n"                  \
+  "  a = gelu(sum[d](layer_norm[d](x) * wi))\n"                                                    \
+  "  return x + sum[h](dropout(a, rate = 0.1) * wo) + shift\n}\n"                                  \
+  "for layer in 0..depth { x = block(x) }\n"                                                       \
+  "loss = mean(square(x - target))\n"                                                              \
+  "data train over b { x = synthetic(normal), target = synthetic(normal) }\n"                      \
+  "train loss { optimizer = adam(lr = 0.01), clip_norm = 1, steps = 2"
+#define ATTENTION                                                                                  \
+  "dim b = 16, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7\n"               \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                              \
+  "fn block(x) {\n"                                                                                \
+  "  param wq[d, heads, k] ~ normal(std = 0.2)\n  param wv[d, heads, k] ~ normal(std = 0.2)\n"     \
+  "  param wo[heads, k, d] ~ normal(std = 0.2)\n  param wi[d, ff] ~ he(d)\n  param wd[ff, d] ~ "   \
+  "he(ff)\n"                                                                                       \
+  "  q = sum[d](rms_norm[d](x) * wq)\n  v = rename[t -> s](sum[d](x * wv))\n"                      \
+  "  causal[t, s] = index[s] <= index[t]\n"                                                        \
+  "  p = softmax[s](where(causal, sum[k](q * rename[t -> s](q)), -1e9))\n"                         \
+  "  x = x + sum[heads, k](sum[s](p * v) * wo)\n"                                                  \
+  "  return x + sum[ff](silu(sum[d](x * wi)) * wd)\n}\n"                                           \
+  "x = take[vocab](table, ids)\n"                                                                  \
+  "for layer in 0..6 { x = block(x) }\n"                                                           \
+  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                              \
+  "data train over b { ids = synthetic(integers(0, 7)) }\n"                                        \
+  "train loss { optimizer = sgd(lr = 0.1), steps = 2"
+#define LSTM                                                                                       \
+  "dim b = 16, t = 24, d = 8, k = 16, j = k, gate = 4, vocab = 7\n"                                \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                              \
+  "param w[d, gate, k] ~ glorot(d -> gate, k)\nparam u[j, gate, k] ~ orthogonal(j -> gate, k)\n"   \
+  "param bias[gate, k]\nparam head[k, vocab] ~ glorot(k, vocab)\n"                                 \
+  "x = take[vocab](table, ids)\n"                                                                  \
+  "scan t (h[b, k] = 0, c[b, k] = 0) {\n"                                                          \
+  "  z = sum[d](x * w) + sum[j](rename[k -> j](h) * u) + bias\n"                                   \
+  "  c = sigmoid(select[gate](z, 0) + 1) * c + sigmoid(select[gate](z, 1)) * "                     \
+  "tanh(select[gate](z, 2))\n"                                                                     \
+  "  h = sigmoid(select[gate](z, 3)) * tanh(c)\n  yield h as hs\n}\n"                              \
+  "loss = mean[b, t](cross_entropy[vocab](sum[k](hs * head), ids))\n"                              \
+  "data train over b { ids = synthetic(integers(0, 7)) }\n"                                        \
+  "train loss { optimizer = adam(lr = 0.01), steps = 2"
+
+static const Case cases[] = {
+    {"deep", NULL, NULL, DEEP},
+    {"deep", "rows=2,cols=2", "b=rows,h=cols", DEEP},
+    {"deep", "rows=4", "b=rows,parameters/all=rows", DEEP},
+    {"attention", NULL, NULL, ATTENTION},
+    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols", ATTENTION},
+    {"lstm", NULL, NULL, LSTM},
+    {"lstm", "rows=2,cols=2", "b=rows,k=cols", LSTM},
+};
+static const int numbers[] = {2, 4, 8}; // of micro-batches
+
+// A model with some number of micro-batches: its program, and its tensors after training.
+typedef struct Trained {
+  Arena *a;
+  Diag *diag;
+  Compilation made;
+  Exec *exec;
+} Trained;
+
+static Ast *option(Trained *t, Intern *names, const char *name, const char *text,
+                   Ast *(*parse)(Arena *, Intern *, Diag *, uint32_t, const char *, size_t)) {
+  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text,
+                      strlen(text))
+              : NULL;
+}
+
+// Compiles a case with n micro-batches. memory: the budget, 0: none.
+static bool compile(Trained *t, const Case *c, int n, int64_t memory) {
+  static Machine machine;
+  const char *text = arena_printf(t->a, "%s, accumulate = %d }\n", c->text, n);
+  Intern *names = intern_new(t->a);
+  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)),
+                       text, strlen(text));
+  ModelOptions opt = {.path = c->name,
+                      .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
+                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout),
+                      .no_layout = !c->layout,
+                      .seed = SEED};
+  Model *m = diag_errors(t->diag) ? NULL : model_build(t->a, names, t->diag, ast, &opt);
+  Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
+  machine = machine_default();
+  PipelineOptions how = {.codegen = {.fuse = suite_fuses(true), .for_ = "train"},
+                         .code = {.opt = suite_opt(0), .cache = suite_cache()},
+                         .machine = &machine,
+                         .memory = memory,
+                         .machine_code = true};
+  return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
+}
+
+// The rows of a micro-batch follow one another in an input, so the data is the same for all n.
+static void write_inputs(Trained *t) {
+  const Program *p = t->made.compiled->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *x = &p->tensor[i];
+    if (x->kind != TENSOR_INPUT) continue;
+    int64_t n = 1, size = dtype_bytes(x->type);
+    for (int k = 0; k < x->rank; k++) n *= x->dim[k].whole;
+    char *data = arena_alloc(t->a, (size_t)(n * size));
+    for (int64_t k = 0; k < n; k++)
+      dtype_store(x->type, data + k * size,
+                  dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 7));
+    exec_write(t->exec, TENSOR_INPUT, x->name, x->type, data);
+  }
+}
+
+static bool train(Trained *t) {
+  ExecOptions opt = {.threads = 2, .seed = SEED};
+  t->exec = exec_new(t->made.compiled->program, &opt, t->diag);
+  if (!t->exec) return false;
+  write_inputs(t);
+  for (int64_t step = 0; step < STEPS; step++)
+    if (exec_step(t->exec, step, true) != STEP_OK) return false;
+  return true;
+}
+
+static void *read_tensor(Trained *t, const ProgTensor *x, int64_t *elements) {
+  *elements = 1;
+  for (int k = 0; k < x->rank; k++) *elements *= x->dim[k].whole;
+  void *data = arena_alloc(t->a, (size_t)(*elements * dtype_bytes(x->type)) + 1);
+  exec_read(t->exec, x->kind, x->name, data);
+  return data;
+}
+
+// Returns whether values differ at most by rounding, relative to the largest of their tensor. Adam
+// divides by the root of a mean square: an update may differ by as much as the gradient does.
+static bool near(Dtype type, const void *want, const void *got, int64_t n) {
+  int64_t size = dtype_bytes(type);
+  double most = 0, apart = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double x = dtype_load(type, (const char *)want + i * size),
+           y = dtype_load(type, (const char *)got + i * size);
+    most = fmax(most, fabs(x));
+    apart = fmax(apart, fabs(x - y));
+  }
+  return apart <= 1e-4 * most;
+}
+
+static const char *compare(Trained *parts, Trained *whole) {
+  const Program *p = whole->made.compiled->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *x = &p->tensor[i];
+    int64_t n, m;
+    if (x->kind == TENSOR_INPUT || x->kind == TENSOR_CONSTANT) continue;
+    void *want = read_tensor(whole, x, &n), *got = read_tensor(parts, x, &m);
+    if (n != m || !near(x->type, want, got, n))
+      return arena_printf(parts->a, "%s differs", x->name);
+  }
+  return NULL;
+}
+
+static int64_t arena_of(const Trained *t) { return t->made.compiled->program->arena_bytes; }
+
+// Returns the bytes of all gradients on one processor before they are summed over the mesh.
+static int64_t gradient_bytes(const Trained *t) {
+  const Program *p = t->made.compiled->program;
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    int64_t n = (int64_t)sizeof(float);
+    for (int k = 0; k < p->tensor[i].rank; k++) n *= p->tensor[i].dim[k].whole;
+    if (p->tensor[i].kind == TENSOR_PARAM) bytes += n;
+  }
+  return bytes;
+}
+
+// The memory of the activations of one micro-batch, and twice that of the gradients, for the sum of
+// the earlier ones and the gradient that is added to it. What little memory leaves of the
+// activations does not shrink with the rows.
+static const char *check_memory(const Trained *parts, const Trained *whole, int n, bool little) {
+  int64_t most = arena_of(whole) * 11 / 10 / (little ? 1 : n) + 2 * gradient_bytes(whole);
+  if (getenv("SHOW"))
+    printf("  %d: %lld of %lld bytes, gradients %lld\n", n, (long long)arena_of(parts),
+           (long long)arena_of(whole), (long long)gradient_bytes(whole));
+  return suite_varied() || arena_of(parts) <= most
+             ? NULL
+             : arena_printf(parts->a, "takes %lld bytes, whole %lld", (long long)arena_of(parts),
+                            (long long)arena_of(whole));
+}
+
+static const char *run_case(const Case *c, int n, int64_t memory, Trained *parts, Trained *whole) {
+  if (!compile(parts, c, n, memory) || !compile(whole, c, 1, memory)) return "is refused";
+  const char *wrong = check_memory(parts, whole, n, memory > 0);
+  if (wrong) return wrong;
+  return train(parts) && train(whole) ? compare(parts, whole) : "training fails";
+}
+
+// memory: a budget in bytes, 1: the least that recomputation reaches, 0: none.
+static void test_case(const Case *c, int n, int64_t memory) {
+  Trained t[2];
+  for (int i = 0; i < 2; i++) {
+    Arena *a = arena_new();
+    t[i] = (Trained){.a = a, .diag = diag_new(a)};
+  }
+  const char *wrong = run_case(c, n, memory, &t[0], &t[1]);
+  passed += !wrong;
+  failed += wrong != NULL;
+  if (wrong)
+    printf("FAIL %s on %s, %d micro-batches%s: %s\n", c->name, c->mesh ? c->mesh : "one processor",
+           n, memory ? ", little memory" : "", wrong);
+  for (int i = 0; i < 2; i++) {
+    if (wrong) diag_print(t[i].diag, stdout, false);
+    if (t[i].exec) exec_free(t[i].exec);
+    if (t[i].made.code) code_free(t[i].made.code);
+    arena_free(t[i].a);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (!code_available()) {
+    printf("0 passed, 0 failed, %d skipped\n", (int)(countof(cases) * (countof(numbers) + 1)));
+    return 0;
+  }
+  for (size_t i = 0; i < countof(cases); i++) {
+    if (argc > 1 && strcmp(cases[i].name, argv[1]) != 0) continue;
+    for (size_t k = 0; k < countof(numbers); k++) test_case(&cases[i], numbers[k], 0);
+    test_case(&cases[i], 4, 1);
+  }
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed != 0;
+}
