@@ -33,6 +33,7 @@ typedef struct ShortLoops {
   const Ast *longer;   // the loop that gets one round more, or NULL
   VEC(ShortLoop) loop; // set by model_build: the loops that were shortened
   bool mixed;          // set by model_build: a loop has different numbers of rounds in two calls
+  int64_t parts;       // a step has only so many of its micro-batches (`accumulate`); 0: all
 } ShortLoops;
 
 typedef struct ModelOptions {
@@ -62,6 +63,8 @@ typedef struct ModelOptions {
   int64_t micro;
   bool replicas; // the parts of the batch are those of replicas, not micro-batches
   bool apart;    // with `replicas`: their updates are asynchronous, so there is no dim of replicas
+  // with a value above 0, `accumulate` of the train blocks, whatever the file says
+  int64_t accumulate;
   // replace the size of dim `rows_dim` by `rows`: the last, incomplete batch of an evaluation has
   // fewer rows; NULL: keep the size
   const char *rows_dim;
@@ -99,6 +102,7 @@ struct Model {
   // with `accumulate` or `sync`: the model of one micro-batch or replica, which has its own dims;
   // with asynchronous updates also its own mesh; or NULL
   const Model *part;
+  int64_t parts; // a step has only so many of its micro-batches (ShortLoops); 0: all
 };
 
 // Returns the text of a file, NUL-terminated, in the arena, and its length in *n. Returns NULL,

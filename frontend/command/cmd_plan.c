@@ -46,7 +46,8 @@ static const char *again_of(const PlanReport *r, const SearchPrice *p) {
 static void print_choice(const PlanReport *r, const char *name, const SearchChoice *c) {
   Arena *a = r->s->arena;
   const SearchPrice *p = &c->price;
-  printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
+  printf("%-8s %-22s %s%s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout),
+         c->accumulate ? arena_printf(a, ", accumulate = %lld", (long long)c->accumulate) : "");
   printf("%-8s %s = products %s + kernels %s + transfer %s; %s sent, %s a processor%s%s\n", "",
          seconds_text(a, p->seconds), seconds_text(a, p->products), seconds_text(a, p->kernels),
          seconds_text(a, p->transfer), bytes_text(a, (int64_t)p->sent),
@@ -68,11 +69,14 @@ static const char *count_text(const PlanReport *r) {
   return isinf(n) ? "very many" : arena_printf(r->s->arena, "%.0f", n);
 }
 
-// Returns what is proven about the best layout.
-static const char *proof_text(const SearchResult *f) {
-  return f->proven ? "none takes less time: proven"
-         : f->all  ? "some need recomputation, whose price is interpolated, so that is no proof"
-                   : "not all, so that is no proof";
+// Returns what is proven about the best layout. The prices of a model that is its own only sample
+// are the predictions of its programs.
+static const char *proof_text(const PlanReport *r) {
+  const SearchResult *f = r->found;
+  return f->proven && r->task.npriced == 1 ? "none takes less time: proven"
+         : f->proven ? "none has a lower price: proven; prices are extrapolated from short models"
+         : f->all    ? "some need recomputation, whose price is interpolated, so that is no proof"
+                     : "not all, so that is no proof";
 }
 
 // Returns how far the best layout is from the time that no layout can be below, as the end of a
@@ -92,12 +96,20 @@ static void print_search(const PlanReport *r) {
   int64_t processors = mesh_size(r->use->mesh);
   printf("%s: %u of %s layout%s on %lld processor%s priced in %s; %s\n", r->s->opt->argument.at[0],
          f->npriced, count_text(r), f->candidates == 1 ? "" : "s", (long long)processors,
-         plural(processors), seconds_text(r->s->arena, r->seconds), proof_text(f));
+         plural(processors), seconds_text(r->s->arena, r->seconds), proof_text(r));
   printf("products alone, evenly divided, take %s%s\n", seconds_text(r->s->arena, r->products),
          distance_text(r));
+  if (f->ndivided)
+    printf("with 2 and more micro-batches %u %s priced\n", f->ndivided,
+           f->ndivided == 1 ? "was" : "were");
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,
            f->over_memory == 1 ? "s" : "", bytes_text(r->s->arena, (int64_t)r->task.memory));
+}
+
+static const char *accumulate_option(Arena *a, const SearchChoice *c) {
+  return c->accumulate ? arena_printf(a, " --set train.accumulate=%lld", (long long)c->accumulate)
+                       : "";
 }
 
 static void print_text(const PlanReport *r) {
@@ -108,9 +120,10 @@ static void print_text(const PlanReport *r) {
   if (r->own.mesh) print_choice(r, "yours", &r->own);
   if (r->smaller) print_choice(r, "smaller", r->smaller);
   print_rules(r);
-  printf("use      --mesh %s --layout %s   (predicted %s, %s a processor)\n",
+  printf("use      --mesh %s --layout %s%s   (predicted %s, %s a processor)\n",
          mesh_option(a, r->use->mesh), layout_option(a, r->use->mesh, &r->use->layout),
-         seconds_text(a, r->use->price.seconds), bytes_text(a, (int64_t)r->use->price.peak));
+         accumulate_option(a, r->use), seconds_text(a, r->use->price.seconds),
+         bytes_text(a, (int64_t)r->use->price.peak));
 }
 
 // Prints the plan, and what differs from the saved one if `against` is not NULL.

@@ -134,10 +134,11 @@ bool plan_make(Session *s, PlanReport *r) {
     return false;
   double start = clock_seconds();
   enter_own(r, mesh);
-  if (!planner_search(s, &r->task, &r->found)) return false;
+  if (!planner_search(s, &r->task, true, &r->found)) return false;
   r->seconds = clock_seconds() - start;
   if (!planner_compare(s, &r->graph, &r->task, r->found) || !choose_use(r)) return false;
   r->products = price_products(r->task.pricer, mesh_size(mesh));
+  if (r->use->accumulate) return true; // its like with other rules was not priced
   choose_rules(r);
   choose_smaller(r);
   return true;
@@ -150,6 +151,7 @@ static json_t *choice_json(const PlanReport *r, const SearchChoice *c) {
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
   json_object_set_new(out, "layout", json_text(layout_option(r->s->arena, c->mesh, &c->layout)));
+  if (c->accumulate) json_object_set_new(out, "accumulate", json_integer(c->accumulate));
   json_object_set_new(out, "seconds", json_real(p->seconds));
   json_object_set_new(out, "product_seconds", json_real(p->products));
   json_object_set_new(out, "kernel_seconds", json_real(p->kernels));
@@ -185,6 +187,7 @@ json_t *plan_json(const PlanReport *r) {
   double all = r->found->candidates;
   json_object_set_new(out, "candidates", isinf(all) ? json_null() : json_real(all));
   json_object_set_new(out, "priced", json_integer((json_int_t)r->found->npriced));
+  json_object_set_new(out, "priced_divided", json_integer((json_int_t)r->found->ndivided));
   json_object_set_new(out, "estimated", json_integer((json_int_t)r->found->estimated));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));

@@ -117,15 +117,17 @@ static const char *mesh_of(const Session *s, json_t *sizes) {
 static bool read_choice(const Session *s, json_t *from, SavedChoice *out, json_error_t *error) {
   json_t *mesh;
   const char *layout;
-  json_int_t sent, peak;
+  json_int_t sent, peak, accumulate = 0;
   int whole;
   SearchPrice *p = &out->price;
   *out = (SavedChoice){0};
-  if (json_unpack_ex(from, error, 0, "{s:o, s:s, s:F, s:F, s:F, s:F, s:I, s:I, s:b}", "mesh", &mesh,
-                     "layout", &layout, "seconds", &p->seconds, "product_seconds", &p->products,
-                     "kernel_seconds", &p->kernels, "transfer_seconds", &p->transfer, "wire_bytes",
-                     &sent, "peak", &peak, "whole", &whole) != 0)
+  if (json_unpack_ex(from, error, 0, "{s:o, s:s, s?I, s:F, s:F, s:F, s:F, s:I, s:I, s:b}", "mesh",
+                     &mesh, "layout", &layout, "accumulate", &accumulate, "seconds", &p->seconds,
+                     "product_seconds", &p->products, "kernel_seconds", &p->kernels,
+                     "transfer_seconds", &p->transfer, "wire_bytes", &sent, "peak", &peak, "whole",
+                     &whole) != 0)
     return false;
+  out->accumulate = accumulate;
   p->sent = (double)sent;
   p->peak = (double)peak;
   p->whole = whole;

@@ -11,7 +11,8 @@
 // without axes.
 typedef struct SavedChoice {
   const char *mesh, *layout;
-  SearchPrice price; // without `again` and `programs`
+  int64_t accumulate; // micro-batches of a step; 0: those of the model
+  SearchPrice price;  // without `again` and `programs`
 } SavedChoice;
 
 typedef struct SavedName {

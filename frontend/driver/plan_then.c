@@ -35,6 +35,10 @@ static bool parse_options(Session *s, const SavedPlan *plan, const SavedChoice *
       argv[argc++] = word(s->arena, plan->option[i].name, plan->option[i].text);
   if (*layout->mesh) argv[argc++] = word(s->arena, option_name(OPTION_MESH), layout->mesh);
   argv[argc++] = word(s->arena, option_name(OPTION_LAYOUT), layout->layout);
+  if (layout->accumulate)
+    argv[argc++] =
+        word(s->arena, option_name(OPTION_SET),
+             arena_printf(s->arena, "train.accumulate=%lld", (long long)layout->accumulate));
   return options_parse(out, s->arena, s->diag, argc, argv);
 }
 

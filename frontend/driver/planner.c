@@ -8,6 +8,11 @@
 // loop has one round more. Estimates take one round and two; prices three and four, because the
 // first round and the last one compile to other code than those between. Prices take the whole
 // model where that has no more nodes than the samples together.
+//
+// A step of n > 2 micro-batches costs as much as one of two, plus n - 2 times what a third one
+// adds: there is each of these samples with two of the micro-batches and with three. The memory of
+// a program is that with two. Estimates take one and two, and the memory of one: they add what is
+// kept for gradients.
 #include <math.h>
 #include <string.h>
 
@@ -24,10 +29,19 @@ typedef struct Variant {
   ShortLoops loops; // model_build reads the loop with two rounds and lists all loops here
 } Variant;
 
+// Returns the model's graph whose dims are those of the selected graph: with micro-batches a
+// training step has the dims of one of them.
+static const Graph *searched_model(const Model *m, const Selected *of) {
+  bool parts = m->part && !m->graph->spec.train[0].sync && !strcmp(of->purpose, "train");
+  return parts ? m->part->graph : m->graph;
+}
+
 // Builds the model with v->loops.rounds rounds (iterations) of every loop, but one more of `longer`
-// (the Ast of a loop, or NULL). Returns its simplified graph, and sets *model to its graph before
-// selection. Returns NULL if the model cannot be built with such short loops.
-static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
+// (the Ast of a loop, or NULL), and with `parts` of its micro-batches (0: all). Returns its
+// simplified graph, and sets *model to its graph before selection. Returns NULL if the model cannot
+// be built with such short loops.
+static const Graph *build_variant(Variant *v, const Ast *longer, int64_t parts,
+                                  const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
   Selected of;
@@ -36,47 +50,87 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   options.no_layout = true;
   options.shorten = &v->loops;
   v->loops.longer = longer;
+  v->loops.parts = parts;
   s.model = model_build(s.arena, s.names, s.diag, v->file, &options);
   if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return NULL;
   if (!session_make(&s, "simplify", &of, &c)) return NULL;
-  *model = s.model->graph;
+  *model = searched_model(s.model, &of);
   return c.simplified;
+}
+
+// A part of the samples: those with `parts` of the micro-batches (0: all), and by what their
+// weights are multiplied.
+typedef struct Share {
+  int64_t parts;
+  double weight, memory;
+} Share;
+enum { SHARES = 2 };
+
+// Sets out[0..] to the shares of a step of n micro-batches, and returns their number. priced: of
+// samples for prices, else for estimates.
+static int find_shares(int64_t n, bool priced, Share out[SHARES]) {
+  if (n < 2) return out[0] = (Share){0, 1, 1}, 1;
+  int64_t few = priced ? 2 : 1;
+  out[0] = (Share){few, (double)(few + 1 - n), 1};
+  if (n <= few) return 1;
+  out[1] = (Share){few + 1, (double)(n - few), 0};
+  return 2;
+}
+
+typedef VEC(SearchSample) SampleList;
+
+// Appends the samples of one share to *list. Returns false if a model cannot be built with short
+// loops.
+static bool add_samples(Variant *v, const Share *share, SampleList *list, const Graph **model) {
+  Arena *a = v->s->arena;
+  const Graph *other;
+  const Graph *g = build_variant(v, NULL, share->parts, model);
+  uint32_t loops = v->loops.loop.n, first = list->n;
+  double rest = 1;
+  vec_push(a, *list) = (SearchSample){.graph = g};
+  for (uint32_t i = 0; i < loops; i++) {
+    const ShortLoop *l = &v->loops.loop.at[i];
+    double more = (double)(l->rounds - v->loops.rounds);
+    const Graph *longer = g ? build_variant(v, l->loop, share->parts, &other) : NULL;
+    if (!longer) return false;
+    rest -= more;
+    vec_push(a, *list) = (SearchSample){
+        .graph = longer, .weight = share->weight * more, .memory = share->memory * more};
+  }
+  list->at[first].weight = share->weight * rest;
+  list->at[first].memory = share->memory * rest;
+  return g && !v->loops.mixed && v->loops.loop.n == loops;
 }
 
 // Sets *samples to models of short loops, `rounds` of each, and *n to their number. *model gets the
 // first of them before gradients. Returns false if the rounds (iterations) of a loop are not alike,
 // or if the model cannot be built with short loops.
-static bool short_samples(Variant *v, int64_t rounds, uint32_t *n, const SearchSample **samples,
-                          const Graph **model) {
-  const Graph *other;
+static bool short_samples(Variant *v, int64_t rounds, bool priced, uint32_t *n,
+                          const SearchSample **samples, const Graph **model) {
+  SampleList list = {0};
+  Share share[SHARES];
+  const TrainSpec *train = v->s->model->graph->spec.train;
+  bool trains = v->s->model->part && !train[0].sync;
+  int shares = find_shares(trains ? train[0].accumulate : 1, priced, share);
   v->loops = (ShortLoops){.rounds = rounds};
-  const Graph *g = build_variant(v, NULL, model);
-  uint32_t loops = v->loops.loop.n;
-  SearchSample *sample = arena_array(v->s->arena, SearchSample, loops + 1);
-  double rest = 1;
-  for (uint32_t i = 0; i < loops; i++) {
-    const ShortLoop *l = &v->loops.loop.at[i];
-    double more = (double)(l->rounds - rounds);
-    rest -= more;
-    sample[i + 1] =
-        (SearchSample){.graph = g ? build_variant(v, l->loop, &other) : NULL, .weight = more};
-    if (!sample[i + 1].graph) return false;
-  }
-  sample[0] = (SearchSample){.graph = g, .weight = rest};
-  *samples = sample;
-  *n = loops + 1;
-  if (!g || v->loops.mixed || v->loops.loop.n != loops) return false;
-  for (uint32_t i = 0; i <= loops; i++) sample[i].known = place_graph(v->s->arena, sample[i].graph);
+  for (int i = 0; i < shares; i++)
+    if (!add_samples(v, &share[i], &list, model)) return false;
+  for (uint32_t i = 0; i < list.n; i++)
+    list.at[i].known = place_graph(v->s->arena, list.at[i].graph);
+  *samples = list.at;
+  *n = list.n;
   return true;
 }
 
-// Returns the graph of the whole model as a sample of weight 1, or NULL after an error.
-static const SearchSample *whole_sample(Session *s) {
+// Returns the graph of the whole model as a sample of weight 1, or NULL after an error. *model gets
+// its graph before gradients.
+static const SearchSample *whole_sample(Session *s, const Graph **model) {
   Selected of;
   Compilation c;
   SearchSample *sample = arena_new_of(s->arena, SearchSample);
   if (!session_make(s, "simplify", &of, &c)) return NULL;
-  *sample = (SearchSample){c.simplified, place_graph(s->arena, c.simplified), 1};
+  *model = searched_model(s->model, &of);
+  *sample = (SearchSample){c.simplified, place_graph(s->arena, c.simplified), 1, 1};
   return sample;
 }
 
@@ -162,11 +216,11 @@ bool planner_prices(Session *s, SearchTask *out) {
   out->price = price_layout;
   out->pricer = p;
   if (!v.file || !session_select(s, &p->of)) return false;
-  if (short_samples(&v, 3, &out->npriced, &out->priced, &model) &&
+  if (short_samples(&v, 3, true, &out->npriced, &out->priced, &model) &&
       are_shorter(out->npriced, out->priced))
     return true;
   out->npriced = 1;
-  out->priced = whole_sample(s);
+  out->priced = whole_sample(s, &model);
   return out->priced != NULL;
 }
 
@@ -177,10 +231,9 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
-  if (short_samples(&v, 1, &out->nsamples, &out->sample, &out->model)) return true;
-  out->model = s->model->graph;
+  if (short_samples(&v, 1, false, &out->nsamples, &out->sample, &out->model)) return true;
   out->nsamples = 1;
-  out->sample = whole_sample(s);
+  out->sample = whole_sample(s, &out->model);
   return out->sample != NULL;
 }
 
@@ -252,8 +305,15 @@ static void show_priced(void *watcher, uint64_t n, const SearchChoice *best) {
 
 bool planner_confirm(Session *s, const Selected *of, SearchChoice *c) {
   Foreseen f = {.choice = *c};
+  Session divided;
+  Selected whole = *of;
   if (c->price.whole) return true;
-  if (!foresee_step(s, of, &f)) return false;
+  if (c->accumulate) {
+    if (!planner_accumulated(s, c->accumulate, &divided) || !session_select(&divided, &whole))
+      return false;
+    s = &divided;
+  }
+  if (!foresee_step(s, &whole, &f)) return false;
   c->price = foreseen_price(&f);
   return true;
 }
@@ -281,7 +341,8 @@ static void sort_choices(const SearchTask *t, SearchResult *r) {
 
 // Returns the work of compiling the whole program of a choice, in nodes.
 static double whole_work(const Selected *of, const SearchChoice *c) {
-  return graph_count(of->graph) * (c->price.again > 0 ? (double)LEVELS_COMPILED : 1);
+  double parts = c->accumulate ? (double)c->accumulate : 1;
+  return parts * graph_count(of->graph) * (c->price.again > 0 ? (double)LEVELS_COMPILED : 1);
 }
 
 // Returns the first choice of a sorted result whose price is not of its whole program, or NULL.
@@ -338,7 +399,7 @@ static bool confirm_smallest(Session *s, const SearchTask *t, SearchResult *r) {
   return true;
 }
 
-bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
+bool planner_search(Session *s, const SearchTask *t, bool divide, SearchResult **out) {
   Watch watch = {.s = s, .answer = clock_seconds() + ANSWER_AFTER};
   SearchTask task = *t;
   progress_start(&watch.progress, session_remarks(s), PROGRESS_AFTER);
@@ -347,6 +408,7 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   *out = search_best(s->arena, &task);
   progress_clear(&watch.progress);
   (*out)->proven = (*out)->proven && prices_prove(t, *out);
+  if (divide) planner_divide(s, t, *out);
   if (!(*out)->n && t->price && !confirm_smallest(s, t, *out)) return false;
   return (*out)->n || say_too_large(s, t, &(*out)->smallest);
 }
@@ -356,7 +418,7 @@ bool planner_choose(Session *s) {
   SearchResult *r;
   Selected graph;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_prices(s, &task) ||
-      !planner_search(s, &task, &r) || !session_select(s, &graph) ||
+      !planner_search(s, &task, false, &r) || !session_select(s, &graph) ||
       !planner_compare(s, &graph, &task, r))
     return false;
   s->model->layout = s->model->graph->layout = r->at[0].layout;

@@ -23,9 +23,15 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 // an error.
 MUST_USE bool planner_prices(Session *s, SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
-// Searches layouts and sets *out to the best choices. Returns false after an error, which says that
-// no layout fits and names the smallest.
-MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
+// Searches layouts and sets *out to the best choices. divide: where memory excludes layouts, also
+// tries micro-batches. Returns false after an error, which says that no layout fits and names the
+// smallest.
+MUST_USE bool planner_search(Session *s, const SearchTask *t, bool divide, SearchResult **out);
+// planner_micro.c: adds to *r, the result of a search, the choices with micro-batches.
+void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
+// Sets *out to the session s with its model built with n micro-batches. Returns false if it cannot
+// be built; that is no error.
+MUST_USE bool planner_accumulated(const Session *s, int64_t n, Session *out);
 // Sets the price of a choice to that of its whole program, which `check` predicts. Returns false
 // after an error.
 MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);

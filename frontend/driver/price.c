@@ -1,7 +1,7 @@
 // Prices a layout for the search: compiles the samples of the search (models with short loops) up
 // to their programs, simulates a step of each, and adds the results with the weights of the
 // samples. A model of 32 layers costs -28 times the model of three layers and 29 times that of
-// four. Memory is extrapolated by price_peak.c.
+// four. Memory is extrapolated by price_peak.c, from the samples whose memory counts.
 //
 // Where it is more than a processor has, a model that is its own only sample is compiled for the
 // memory that there is, as the compiler does it. Other samples are compiled again at two recompute
@@ -46,7 +46,8 @@ static void add_sample(Arena *a, const Pricer *p, const Compilation *c, double w
   sum->sent += weight * bytes_sent(c->facts);
 }
 
-// Compiles sample i and adds its price to *sum. Sets *memory to its memory, in arena `a`.
+// Compiles sample i and adds its price to *sum. Sets *memory to its memory, in arena `a`, if that
+// counts.
 static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layout *layout,
                          ProgramWay way, uint32_t i, SearchPrice *sum, SampleMemory *memory) {
   const SearchSample *sample = &p->task->priced[i];
@@ -58,7 +59,7 @@ static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layo
   bool made = session_program(&s, s.arena, &g, &p->of, way, &c);
   if (made) {
     add_sample(s.arena, p, &c, sample->weight, sum);
-    *memory = sample_memory(a, c.compiled, sample->weight);
+    if (sample->memory != 0) *memory = sample_memory(a, c.compiled, sample->memory);
   }
   arena_free(s.arena);
   return made;
@@ -68,11 +69,12 @@ static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layo
 static bool price_at(const Pricer *p, const Mesh *mesh, const Layout *layout, ProgramWay way,
                      SearchPrice *out) {
   Arena *a = arena_new();
-  uint32_t n = p->task->npriced, i = 0;
+  uint32_t n = p->task->npriced, i = 0, counted = 0;
   SampleMemory *memory = arena_array(a, SampleMemory, n + 1);
   *out = (SearchPrice){.programs = 1};
-  while (i < n && price_sample(p, a, mesh, layout, way, i, out, &memory[i])) i++;
-  if (i == n) out->peak = price_peak(n, memory);
+  for (; i < n && price_sample(p, a, mesh, layout, way, i, out, &memory[counted]); i++)
+    counted += p->task->priced[i].memory != 0;
+  if (i == n) out->peak = price_peak(counted, memory);
   arena_free(a);
   return i == n;
 }
@@ -137,6 +139,7 @@ static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, b
   else if (all.peak <= NEAR * memory)
     good = recompute_more(p, mesh, layout, plain, &all);
   *price = none && none->peak < all.peak ? *none : all;
+  price->unlimited = none ? none->seconds : 0;
   price->programs = all.programs + (none ? none->programs : 0);
   return good;
 }
@@ -183,13 +186,16 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
                   SearchPrice *out) {
   const Pricer *p = with;
   double memory = p->task->memory;
-  if (hint.over && p->task->npriced > 1) return price_over(p, mesh, layout, out);
+  if (hint.over && !hint.as_is && p->task->npriced > 1) return price_over(p, mesh, layout, out);
   if (!price_at(p, mesh, layout, (ProgramWay){0}, out)) return false;
+  out->unlimited = out->seconds;
   SearchPrice none = *out;
+  if (hint.as_is) return true;
   bool slow = hint.enough > 0 && none.seconds > hint.enough;
   if (none.peak <= memory || none.peak > HOPELESS * memory || slow) return true;
   if (p->task->npriced > 1) return price_within(p, mesh, layout, &none, out);
   if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, out)) return false;
+  out->unlimited = none.seconds;
   out->programs += PROGRAMS_OF_LEVELS;
   return true;
 }

@@ -12,7 +12,7 @@
 
 // The memory of one sample.
 typedef struct SampleMemory {
-  double weight;     // SearchSample.weight
+  double weight;     // SearchSample.memory
   double bytes;      // program_bytes
   double persistent; // bytes outside the work arena
   uint32_t n;        // number of instructions

@@ -441,6 +441,7 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
                          CarryTypes *carries) {
   Model *m = arena_new_of(a, Model);
   *m = (Model){.arena = a, .names = names, .diag = d};
+  if (opt->shorten) m->parts = opt->shorten->parts;
   m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);
   m->graph->model = opt->path;
   m->graph->spec.seed = opt->seed;

@@ -429,6 +429,8 @@ void train_build(Build *b, const Ast *file) {
   if (sets_run(b, "epochs") && !sets_run(b, "steps"))
     all.steps = 0; // --set train.epochs replaces the steps of the file
   stop_resolve(b, &all);
+  if (b->opt->accumulate > 0 && build_unroll(b, b->opt->accumulate, all.pos))
+    all.accumulate = b->opt->accumulate;
   run_spread(spec->ntrain, spec->train, &all);
   for (uint32_t i = 0; i < spec->ntrain; i++) {
     plateau_resolve(b, &spec->train[i]);

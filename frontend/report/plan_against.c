@@ -159,7 +159,8 @@ static bool same_rules(const char *x, const char *y) {
 }
 
 static bool same_choice(const SavedChoice *x, const SavedChoice *y) {
-  return !strcmp(x->mesh, y->mesh) && same_rules(x->layout, y->layout);
+  return !strcmp(x->mesh, y->mesh) && same_rules(x->layout, y->layout) &&
+         x->accumulate == y->accumulate;
 }
 
 // Sets *out to the price of a layout in a plan, if the plan has it for the whole program.
@@ -330,8 +331,11 @@ static void print_change(const PlanChange *c) {
 }
 
 static const char *layout_words(Arena *a, const SavedChoice *c) {
-  return arena_printf(a, "%s%s--layout %s", *c->mesh ? "--mesh " : "",
-                      *c->mesh ? arena_printf(a, "%s ", c->mesh) : "", c->layout);
+  const char *more = c->accumulate
+                         ? arena_printf(a, " --set train.accumulate=%lld", (long long)c->accumulate)
+                         : "";
+  return arena_printf(a, "%s%s--layout %s%s", *c->mesh ? "--mesh " : "",
+                      *c->mesh ? arena_printf(a, "%s ", c->mesh) : "", c->layout, more);
 }
 
 static void print_causes(Arena *a, const PlanPriced *x) {

@@ -104,4 +104,9 @@ int rows_reduced(const RowFacts *r, const Node *n);
 // of g. g must not be used afterwards.
 Graph *rows_count_means(Arena *a, const Graph *g, const RowFacts *r);
 
+// -- micro_alike.c --------------------------------------------------------------------------------
+// Returns whether the steps of a model compute the same, up to rounding, if they take their batch
+// in micro-batches. Also returns false if that cannot be seen, and if the batch cannot be divided.
+bool micro_batches_alike(const Model *m);
+
 #endif

@@ -75,6 +75,7 @@ static bool parts_open(Step *s) {
   }
   if (g->spec.train[0].accumulate > 1) {
     s->nparts = g->spec.train[0].accumulate;
+    if (s->m->parts > 0 && s->m->parts < s->nparts) s->nparts = s->m->parts;
     s->over = data->over;
     s->micro = data->micro =
         dim_find(g->dims, arena_printf(s->m->arena, "%s.micro", dim_get(g->dims, s->over)->name));

@@ -195,18 +195,37 @@ static void note_best(Joint *j, const Tried *c) {
     j->best = c;
 }
 
-// Where all choices are priced, recomputation always matters.
+double joint_enough(const Joint *j) {
+  return j->best && !isinf(j->work) ? SLOWER * j->best->choice.price.seconds : 0;
+}
+
 static SearchHint hint_of(const Joint *j, const Tried *c) {
-  bool some = j->best && !isinf(j->work);
-  return (SearchHint){.enough = some ? SLOWER * j->best->choice.price.seconds : 0, .over = c->over};
+  return (SearchHint){.enough = joint_enough(j), .over = c->over || c->previewed};
+}
+
+void joint_preview(Joint *j, Tried *c) {
+  const SearchTask *t = j->task;
+  SearchPrice *price = &c->choice.price;
+  if (c->priced || c->impossible || c->previewed || !joint_spend(j, j->nodes)) return;
+  if (!t->price(t->pricer, c->choice.mesh, &c->choice.layout, (SearchHint){.as_is = true}, price))
+    c->impossible = true;
+  else if (price->peak <= t->memory)
+    c->priced = true;
+  else
+    c->previewed = true;
+  if (!c->priced) return;
+  j->result->npriced++;
+  note_best(j, c);
 }
 
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
+  double unlimited = c->choice.price.unlimited;
   if (c->priced || c->impossible) return true;
   if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
   c->priced =
       t->price(t->pricer, c->choice.mesh, &c->choice.layout, hint_of(j, c), &c->choice.price);
+  if (c->previewed) c->choice.price.unlimited = unlimited;
   c->impossible = !c->priced;
   j->result->npriced++;
   j->work -= j->nodes * (c->choice.price.programs - 1);

@@ -19,6 +19,7 @@ typedef struct Tried {
   bool estimated, priced;
   bool expanded;   // its moves are in the table
   bool over;       // the estimated memory is more than that of the task
+  bool previewed;  // its price without recomputation is known; it is more than the memory
   bool impossible; // it cannot be compiled
 } Tried;
 
@@ -54,6 +55,13 @@ double joint_estimates(const Joint *j, double n); // the work of n estimates
 // the first price is computed in any case.
 bool joint_estimate(Joint *j, Tried *c);
 bool joint_price(Joint *j, Tried *c);
+// Prices a choice without recomputation, which compiles one program instead of several. If that
+// fits the memory, the choice is priced; else c->previewed is set and choice.price.unlimited has
+// the time.
+void joint_preview(Joint *j, Tried *c);
+// Returns the seconds without recomputation from which on a choice that needs more than the memory
+// is not priced with it, or 0: none. Where all choices are priced, recomputation always matters.
+double joint_enough(const Joint *j);
 // Returns whether x is better than y; both are priced. What fits the memory is better than what
 // does not; then less time is better; then less memory, fewer rules, dims declared earlier. Of
 // choices that do not fit, less memory is better.

@@ -52,6 +52,37 @@ static void sort_by_estimate(Joint *j, TriedList *list) {
   if (n) qsort(list->at, n, sizeof *list->at, by_estimate);
 }
 
+static int by_preview(const void *x, const void *y) {
+  const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
+  double s = a->choice.price.unlimited, t = b->choice.price.unlimited;
+  return s != t ? (s < t ? -1 : 1) : strcmp(a->key, b->key);
+}
+
+// Prices the first seed of each family of a sorted list, while more than `left` of the work is
+// left. Estimates say little about what needs more than the memory, and recomputation takes several
+// programs to price. So such seeds are first priced without it, and those that then take least time
+// also with it.
+static void price_seeds(Joint *j, const TriedList *list, double left) {
+  bool seen[UINT8_MAX + 1] = {false};
+  TriedList over = {0};
+  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
+    Tried *c = list->at[i];
+    if (seen[c->family]) continue;
+    seen[c->family] = true;
+    if (!c->over) {
+      joint_price(j, c);
+      continue;
+    }
+    joint_preview(j, c);
+    if (c->previewed) vec_push(j->a, over) = c;
+  }
+  if (over.n) qsort(over.at, over.n, sizeof *over.at, by_preview);
+  for (uint32_t i = 0; i < over.n && j->work > left; i++) {
+    double enough = joint_enough(j);
+    if (!enough || over.at[i]->choice.price.unlimited <= enough) joint_price(j, over.at[i]);
+  }
+}
+
 // Prices the first choices of a sorted list, `most` of each family, while more than `left` of the
 // work is left.
 static void price_some(Joint *j, const TriedList *list, int most, double left) {
@@ -138,7 +169,7 @@ static void seed_and_climb(Joint *j) {
   double work = j->work;
   joint_seeds(j, &seeds);
   sort_by_estimate(j, &seeds);
-  price_some(j, &seeds, 1, work / 3);
+  price_seeds(j, &seeds, work / 3);
   if (!has_fitting(j)) {
     j->work += MORE_WORK * work;
     price_some(j, &seeds, UINT8_MAX, j->work / 2);

@@ -59,14 +59,15 @@ static bool *kept_values(Arena *a, const Graph *g) {
 // Returns whether a tensor is in memory between steps: parameters, states and optimizer states are.
 static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
 
-static void cost_add(LayoutCost *sum, const LayoutCost *p, double weight) {
+static void cost_add(LayoutCost *sum, const LayoutCost *p, const SearchSample *sample) {
+  double weight = sample->weight;
   sum->flops += weight * p->flops;
   sum->work += weight * p->work;
   sum->traffic += weight * p->traffic;
   sum->wire += weight * p->wire;
   sum->transfer += weight * p->transfer;
   sum->latency += weight * p->latency;
-  sum->memory += weight * p->memory;
+  sum->memory += sample->memory * p->memory;
 }
 
 typedef struct Call {
@@ -204,7 +205,7 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
         a,
         collectives_share(a, lower(a, place_silent(a, t->sample[i].known, &g, layout, t->machine))),
         t->machine, NULL);
-    cost_add(&sum, &one, t->sample[i].weight);
+    cost_add(&sum, &one, &t->sample[i]);
     arena_free(a);
   }
   sum.seconds = cost_seconds(t->machine, &sum);
@@ -219,7 +220,7 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 typedef struct PartVisitor {
   const Graph *g;
   const Placer *placer;
-  double weight;
+  double weight, memory; // of the sample
   const Machine *machine;
   Arena *a;
   PartTable *table;
@@ -229,7 +230,7 @@ typedef struct PartVisitor {
 
 static void visit_part(PartVisitor *t, bool held, double amount, int ndims, const DimId *dims,
                        const Axes *axes) {
-  Part p = {.amount = amount * t->weight, .held = held};
+  Part p = {.amount = amount * (held ? t->memory : t->weight), .held = held};
   uint8_t split = 0;
   double share = 1;
   for (int i = 0; i < ndims; i++) {
@@ -362,7 +363,12 @@ PartTable *parts_new(Arena *a, const SearchTask *t) {
     p->nvalues += values_of(t, p, i);
     const Mesh single = {0};
     Graph g = layout_apply(a, sample->graph, &single, &(Layout){0});
-    PartVisitor x = {.g = &g, .weight = sample->weight, .machine = t->machine, .a = a, .table = p};
+    PartVisitor x = {.g = &g,
+                     .weight = sample->weight,
+                     .memory = sample->memory,
+                     .machine = t->machine,
+                     .a = a,
+                     .table = p};
     x.placer = placer_of(place_silent(a, sample->known, &g, &g.layout, t->machine));
     visit_graph(&x, a);
   }
@@ -434,7 +440,7 @@ PartCosts cost_in_parts(Arena *a, const SearchTask *t, const PartTable *parts, c
     FlowTable taken = {.whole = &g, .edges = &parts->edge[i]};
     for (int f = 0; f < FLOWS; f++) taken.flow[f] = out.flow[f] + first;
     LayoutCost one = cost_of(scratch, lowered, t->machine, &taken);
-    cost_add(&out.cost, &one, t->sample[i].weight);
+    cost_add(&out.cost, &one, &t->sample[i]);
     move_traffic(lowered, t->machine, &taken);
     x.g = &g, x.placer = placer_of(p), x.a = scratch;
     visit_graph(&x, scratch);

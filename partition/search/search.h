@@ -10,7 +10,8 @@
 // layout, and the flops, memory traffic and bytes sent of one processor are counted.
 //
 // Rounds (iterations) of a `for` cost alike, so both are extrapolated from models with few rounds
-// (SearchSample): estimates from one and two rounds, prices from three and four.
+// (SearchSample): estimates from one and two rounds, prices from three and four. So do
+// micro-batches: estimates are extrapolated from one and two, prices from two and three.
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
 
@@ -41,6 +42,7 @@ typedef struct SearchPrice {
   double sent;                        // bytes that a processor sends
   double peak;                        // bytes
   double again;
+  double unlimited; // seconds of the program without recomputation, whatever it needs; 0: not known
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
   int programs; // the number of programs that were compiled for the price, one for all samples
@@ -51,15 +53,17 @@ typedef struct SearchHint {
   // A layout that needs more than the memory, and takes more than so many seconds already without
   // recomputation, need not be priced with recomputation. 0: it must be.
   double enough;
-  bool over; // it is likely to need more than the memory without recomputation
+  bool over;  // it is likely to need more than the memory without recomputation
+  bool as_is; // only its price without recomputation is asked for
 } SearchHint;
 
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
-// over samples of weight * cost of the graph.
+// over samples of weight * cost of the graph. Memory has weights of its own, because what all
+// micro-batches of a step take one after the other, one of them needs in memory.
 typedef struct SearchSample {
   const Graph *graph;      // simplified, not lowered
   const PlaceGraph *known; // tables of `graph`, made by place_graph
-  double weight;           // may be negative
+  double weight, memory;   // may be negative; memory may be 0
 } SearchSample;
 
 typedef struct SearchChoice SearchChoice;
@@ -95,6 +99,7 @@ typedef struct SearchTask {
 struct SearchChoice {
   const Mesh *mesh;
   Layout layout;
+  int64_t accumulate; // micro-batches of a step, if not those of the model; 0: those of the model
   LayoutCost cost;
   SearchPrice price; // set by search_best
 };
@@ -110,6 +115,7 @@ typedef struct SearchResult {
   uint64_t estimated;         // number of layouts whose cost was estimated
   uint64_t over_memory;       // of the estimated (search_best: priced) layouts, those that do not
                               // fit the memory
+  uint32_t ndivided;          // number of prices with other micro-batches than the model has
   bool all;                   // search_best priced all layouts of the space
   bool proven;                // no layout of the space that fits has a lower cost than at[0]
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory

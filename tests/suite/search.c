@@ -7,6 +7,7 @@
 //   eight           on 8 processors the best layout is proven in short time and costs no more than
 //                   layouts written by hand
 //   joint search    with soft rules, ZeRO and little memory, the search finds the lowest price of all
+//   micro-batches   with little memory, the search finds the lowest price with 1 to 8 micro-batches
 //   price           the price of a layout is near the prediction for the whole program
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
@@ -449,6 +450,58 @@ static void climb_case(const char *path, const char *mesh, double share) {
   arena_free(l.s.arena);
 }
 
+// Prices all layouts of `all` with 2, 4 and more micro-batches. Returns the lowest price of those
+// that fit, or *best if none is lower.
+static SearchPrice divided_best(const Loaded *l, const SearchResult *all, SearchPrice best) {
+  for (int64_t n = 2; n <= 8; n *= 2) {
+    Session *s = arena_new_of(l->s.arena, Session);
+    SearchTask t = l->task;
+    if (!planner_accumulated(&l->s, n, s) || !planner_prices(s, &t)) continue;
+    for (uint32_t i = 0; i < all->npriced; i++) {
+      SearchPrice p;
+      if (t.price(t.pricer, all->priced[i].mesh, &all->priced[i].layout, (SearchHint){0}, &p) &&
+          p.peak <= t.memory && p.seconds < best.seconds)
+        best = p;
+    }
+  }
+  return best;
+}
+
+// Limits the memory to `share` of what the best layout needs. The search, which tries micro-batches
+// with a few layouts, must find a choice that takes no longer than the best of all layouts with up
+// to 8 micro-batches.
+static const char *divide(Loaded *l, double share) {
+  SearchResult *some;
+  Arena *a = l->s.arena;
+  l->task.memory = (double)INFINITY;
+  l->task.memory = floor(share * joint_search(a, &l->task, true)->at[0].price.peak);
+  const SearchResult *all = joint_search(a, &l->task, true);
+  SearchPrice best = {.seconds = (double)INFINITY};
+  if (all->n) best = all->at[0].price;
+  best = divided_best(l, all, best);
+  if (!planner_search(&l->s, &l->task, true, &some)) return isinf(best.seconds) ? NULL : "nothing";
+  const SearchChoice *x = &some->at[0];
+  printf("    %u of %u priced, %u with micro-batches; %s, %lld, %.6f ms; best %.6f\n",
+         some->npriced, all->npriced, some->ndivided, layout_option(a, x->mesh, &x->layout),
+         (long long)x->accumulate, 1e3 * x->price.seconds, 1e3 * best.seconds);
+  return x->price.seconds <= 1.001 * best.seconds
+             ? NULL
+             : arena_printf(a, "%.9g s were found, the best takes %.9g", x->price.seconds,
+                            best.seconds);
+}
+
+static void divide_case(const char *path, const char *mesh, double share) {
+  Loaded l;
+  printf("  %s on %s, %.0f %% of the memory, micro-batches\n", path, mesh, 100 * share);
+  if (!load(&l, path, mesh, "none")) {
+    count(path, "micro-batches", "the model cannot be planned");
+    return;
+  }
+  const char *wrong = with_prices(&l);
+  count(path, "micro-batches", wrong ? wrong : divide(&l, share));
+  arena_free(l.s.arena);
+}
+
 // The price of a layout and the prediction for its whole program must be within 1.3 of each other.
 static void price_case(const char *path, const char *mesh, const char *layout) {
   Loaded l;
@@ -509,6 +562,9 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < countof(small); i++)
     for (int share = 100; share > 40 && wanted(argc, argv, small[i]); share -= 25)
       climb_case(small[i], "rows=4", share / 100.0);
+  for (size_t i = 0; i < countof(small); i++)
+    for (int share = 75; share > 25 && wanted(argc, argv, small[i]); share -= 25)
+      divide_case(small[i], "rows=4", share / 100.0);
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path))
       price_case(by_hand[i].path, by_hand[i].mesh, by_hand[i].layout);
