@@ -157,6 +157,17 @@ static int say_failed(Stale *s, Diag *d) {
 
 // -- from one meeting to the next ---------------------------------------------------------------
 
+// Waits until all groups have done all steps. Returns false once the run has failed.
+static bool all_done(Stale *s) {
+  StaleClocks *b = s->clocks;
+  Waiting w = {0};
+  for (;;) {
+    unsigned ticks = atomic_load(&b->ticks);
+    if (slowest(s) >= atomic_load(&b->until)) return true;
+    if (!stale_wait(s, &b->ticks, ticks, &w)) return false;
+  }
+}
+
 // Meets all ranks. Returns false once the run has failed.
 static bool meet(Stale *s) {
   RankNote mine = {.what = NOTE_UPDATES, .sequence = s->meetings++};
@@ -249,7 +260,7 @@ int stale_run(Stale *s, int64_t from, int64_t to, int64_t *done, Diag *d) {
   bool serves = s->nservers > 1;
   if (serves && pthread_create(&server, NULL, serve, s) != 0) return say_no_threads(d);
   if (s->ranks) ranks_do(s->ranks, NOTE_UPDATES);
-  bool good = run_groups(s), met = good && meet(s);
+  bool good = run_groups(s), met = good && all_done(s) && meet(s);
   if (serves) server_end(s, server);
   if (!good) return say_failed(s, d);
   if (!met) return ranks_lost(d), diag_exit(d);

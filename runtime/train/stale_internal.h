@@ -90,9 +90,11 @@ struct Stale {
 };
 
 // -- stale_serve.c ------------------------------------------------------------------------------
-// A wait: how often it has looked, when it began, and when it looked at the other ranks last.
+// A wait: how often it has looked, when it began or a group has finished a step since, and when it
+// looked at the other ranks last.
 typedef struct Waiting {
   int turns;
+  unsigned ticks; // StaleClocks.ticks at `began`
   double began, looked;
 } Waiting;
 // Waits a little for *word to become another number than `value`. Returns false once the run has

@@ -17,9 +17,15 @@ static StaleServer *server_of(const Stale *s, int64_t q) {
 
 // -- waiting ------------------------------------------------------------------------------------
 
+// Looks at the other ranks from time to time. The wait counts from the last step that a group has
+// finished: a group that is far ahead may wait for long.
 static bool look(Stale *s, Waiting *w) {
   double now = clock_seconds();
-  if (w->began == 0) w->began = w->looked = now;
+  unsigned ticks = atomic_load(&s->clocks->ticks);
+  if (w->began == 0 || w->ticks != ticks) {
+    w->began = w->looked = now;
+    w->ticks = ticks;
+  }
   if (!s->ranks || now - w->looked < LOOK_SECONDS) return true;
   w->looked = now;
   if (pthread_mutex_trylock(&s->watching) != 0) return true;
