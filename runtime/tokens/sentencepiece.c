@@ -8,7 +8,7 @@
 // Other fields are skipped.
 #include "runtime/tokens/vocabulary_internal.h"
 
-#include <stdio.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +98,16 @@ static void show_piece(Vocabulary *v, Piece *p) {
   }
 }
 
+// Reads a piece such as <0x0A>, two hexadecimal digits and nothing else. Returns false if it is
+// none.
+static bool byte_piece(const Piece *p, unsigned *byte) {
+  char digits[3] = {0};
+  if (p->n != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>') return false;
+  memcpy(digits, p->text + 3, 2);
+  *byte = (unsigned)strtoul(digits, NULL, 16);
+  return isxdigit((unsigned char)digits[0]) && isxdigit((unsigned char)digits[1]);
+}
+
 // Sets what ids of this kind stand for. Returns false with a reason in `why`.
 static bool known_kind(Vocabulary *v, Piece *p, int32_t id, char *why) {
   unsigned byte;
@@ -115,7 +125,7 @@ static bool known_kind(Vocabulary *v, Piece *p, int32_t id, char *why) {
     if (strcmp(p->text, "</s>") == 0) v->end = id;
     break;
   case PIECE_BYTE:
-    if (sscanf(p->text, "<0x%2x>", &byte) != 1 || p->n != 6)
+    if (!byte_piece(p, &byte))
       return why_not(why, "has the piece '%.20s' of a byte that is none",
                      text_shown(v->arena, p->text));
     p->shown = arena_text(v->arena, &(char){(char)byte}, 1);

@@ -209,6 +209,10 @@ static void messages(void **state) {
   expect_said("vocab.json", far, 11, "has 1 pieces, and ids up to 9000");
   expect_said("x.model", "", 0, "has no pieces");
   expect_said("x.model", "\x0A\x05\x0A", 3, "is no model of SentencePiece, or is cut off");
+  static const char sign[] = "\x0A\x0A\x0A\x06<0x-5>\x18\x06",
+                    open[] = "\x0A\x0A\x0A\x06<0x41 \x18\x06";
+  expect_said("x.model", sign, sizeof sign - 1, "has the piece '<0x-5>' of a byte that is none");
+  expect_said("x.model", open, sizeof open - 1, "of a byte that is none");
   expect_said("tokenizer.json", "{}", 2, "is no vocabulary that meshc reads");
   size_t n;
   char *pieces = read_file(path_of("gpt/vocab.json"), &n);
