@@ -49,6 +49,8 @@ void matrix_emit(Builder *b, NodeId n) {
   if (result == MATRIX_SAME) m->dst_row = stride_of(b, n, rows);
   if (result == MATRIX_SAME) m->dst_column = stride_of(b, n, columns);
   if (result == MATRIX_SOLUTION) m->dst_row = stride_of(b, n, columns);
+  if (result == MATRIX_STACK) m->dst_row = stride_of(b, n, x->attr.to[0]);
+  if (result == MATRIX_STACK) m->dst_column = stride_of(b, n, x->attr.to[1]);
   matrix_loops(b, n, m);
   m->a = builder_ref(b, a);
   m->b = builder_ref(b, right ? right : a);

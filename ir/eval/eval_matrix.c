@@ -9,6 +9,9 @@
 //   cholesky     |L| low(|L^-1| E |L^-T|), where low keeps the lower triangle and half the diagonal
 //   determinant  the product over rows of |row| + |row of E|, minus that of |row|
 //   logdet       the sum of |A^-T| E
+//   qr           with C = |Q^T| E |R^-1| and W its part below the diagonal, plus the transpose:
+//                E |R^-1| + |Q| (C + W) of Q, and (C + W) |R| of R
+//   eigh, svd    the norm of E of values; of vectors see bound_eigh
 //
 // A result is tainted if E could make the matrix singular or, for cholesky, not positive definite:
 // then the derivative says nothing.
@@ -151,11 +154,131 @@ static void bound_logdet(Work *w) {
   w->tainted = w->tainted || !(most < SMALL);
 }
 
+// Returns the Frobenius norm of E.
+static double size_of_error(const Work *w) {
+  double sum = 0;
+  for (int64_t i = 0; i < w->s.m * w->s.n; i++) sum = hypot(sum, w->e[i]);
+  return sum;
+}
+
+// Returns a copy of `rows` rows of a stack, from row `from` on.
+static double *stack_part(const Work *w, const double *stack, int64_t from, int64_t rows) {
+  double *x = numbers(w, rows * w->columns);
+  for (int64_t j = 0; j < w->columns; j++)
+    for (int64_t i = 0; i < rows; i++) x[i + j * rows] = stack[from + i + j * w->rows];
+  return x;
+}
+
+// Stores the bounds x, with `rows` rows, from row `from` of the stack on.
+static void put_bound(Work *w, int64_t from, int64_t rows, const double *x) {
+  for (int64_t j = 0; j < w->columns; j++)
+    for (int64_t i = 0; i < rows; i++) w->bound[from + i + j * w->rows] = x[i + j * rows];
+}
+
+static double *sum_of(const Work *w, int64_t n, const double *x, const double *y, double scale) {
+  double *z = numbers(w, n);
+  for (int64_t i = 0; i < n; i++) z[i] = scale * (x[i] + y[i]);
+  return z;
+}
+
+static void bound_qr(Work *w) {
+  int64_t m = w->s.m, n = w->s.n;
+  double *q = stack_part(w, w->y, 0, m), *rt = stack_part(w, w->y, m, n), *r = numbers(w, n * n);
+  double *one = numbers(w, n * n), *turn = numbers(w, n * n);
+  for (int64_t i = 0; i < n * n; i++) r[i] = rt[i / n + i % n * n], one[i] = i % (n + 1) == 0;
+  if (!matrix_plain.triangular(true, (int)n, r, (int)n, one)) w->tainted = true;
+  double *t = product(w, m, n, n, w->e, false, one, false);
+  double *c = product(w, n, m, n, q, true, t, false);
+  double most = largest_row(c, n), scale = 1 / (1 - 2 * most);
+  w->tainted = w->tainted || !(most < SMALL);
+  for (int64_t j = 0; j < n; j++)
+    for (int64_t i = 0; i < n; i++)
+      turn[i + j * n] = i == j ? 0 : i > j ? c[i + j * n] : c[j + i * n];
+  double *both = sum_of(w, n * n, c, turn, 1);
+  put_bound(w, 0, m, sum_of(w, m * n, t, product(w, m, n, n, q, false, both, false), scale));
+  double *dr = product(w, n, n, n, r, true, both, true); // transposed, as R is in the stack
+  for (int64_t i = 0; i < n * n; i++) dr[i] = i % n < i / n ? 0 : scale * dr[i];
+  put_bound(w, m, n, dr);
+}
+
+// Gives the vector in column k of the stack, and its bounds, no certainty: infinite bounds.
+static void doubt(Work *w, int64_t k, int64_t rows) {
+  for (int64_t i = 0; i < rows; i++) w->bound[i + k * w->rows] = INF;
+}
+
+// The sign of a vector is in doubt if another element could be the leading one.
+static void doubt_sign(Work *w, int64_t k, int64_t rows, int64_t signed_rows) {
+  const double *v = w->y + k * w->rows, *b = w->bound + k * w->rows;
+  double most = 0, error = 0;
+  for (int64_t i = 0; i < rows; i++) most = fmax(most, fabs(v[i])), error = fmax(error, b[i]);
+  int64_t leading = matrix_leading(v, rows);
+  bool doubtful = false;
+  for (int64_t i = 0; i <= leading; i++)
+    doubtful |= fabs(fabs(v[i]) - MATRIX_LEADING * most) <= b[i] + MATRIX_LEADING * error;
+  if (doubtful) doubt(w, k, signed_rows);
+}
+
+// Along E, vector l mixes into vector k in the ratio of (v_l^T E v_k) to the distance of their
+// values. The values move by at most |E|.
+static void bound_eigh(Work *w) {
+  int64_t n = w->s.n;
+  double *e = numbers(w, n * n), size = size_of_error(w), *v = stack_part(w, w->y, 0, n);
+  for (int64_t i = 0; i < n * n; i++) e[i] = 0.5 * (w->e[i] + w->e[i / n + i % n * n]);
+  double *g = product(w, n, n, n, product(w, n, n, n, v, true, e, false), false, v, false);
+  double *mix = numbers(w, n * n);
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t l = 0; l < n; l++) {
+      double gap = fabs(w->y[n + k * w->rows] - w->y[n + l * w->rows]);
+      if (l != k) mix[l + k * n] = gap > 4 * size ? 2 * g[l + k * n] / gap : INF;
+    }
+  put_bound(w, 0, n, product(w, n, n, n, v, false, mix, false));
+  for (int64_t k = 0; k < n; k++) {
+    w->bound[n + k * w->rows] = size;
+    doubt_sign(w, k, n, n);
+  }
+}
+
+// The ratio in which singular vectors l mix into vectors k along E: those of u, or those of v.
+static double svd_mix(double s_k, double s_l, double kl, double lk, double size) {
+  double gap = fabs(s_k - s_l);
+  return gap > 4 * size ? 2 * (s_k * lk + s_l * kl) / (gap * (s_k + s_l)) : INF;
+}
+
+static void bound_svd(Work *w) {
+  int64_t m = w->s.m, n = w->s.n, k = w->columns;
+  double size = size_of_error(w), *u = stack_part(w, w->y, 0, m), *v = stack_part(w, w->y, m, n),
+         *s = stack_part(w, w->y, m + n, 1);
+  double *ev = product(w, m, n, k, w->e, false, v, false),
+         *eu = product(w, n, m, k, w->e, true, u, false);
+  double *p = product(w, k, m, k, u, true, ev, false);
+  double *of_u = numbers(w, k * k), *of_v = numbers(w, k * k);
+  for (int64_t j = 0; j < k; j++)
+    for (int64_t l = 0; l < k; l++)
+      if (l != j) {
+        of_u[l + j * k] = svd_mix(s[j], s[l], p[j + l * k], p[l + j * k], size);
+        of_v[l + j * k] = svd_mix(s[j], s[l], p[l + j * k], p[j + l * k], size);
+      }
+  double *du = product(w, m, k, k, u, false, of_u, false),
+         *dv = product(w, n, k, k, v, false, of_v, false);
+  double *out_u = product(w, m, k, k, u, false, p, false),
+         *out_v = product(w, n, k, k, v, false, p, true);
+  for (int64_t i = 0; i < m * k && m > k; i++) du[i] += 2 * (ev[i] + out_u[i]) / s[i / m];
+  for (int64_t i = 0; i < n * k && n > k; i++) dv[i] += 2 * (eu[i] + out_v[i]) / s[i / n];
+  put_bound(w, 0, m, du);
+  put_bound(w, m, n, dv);
+  for (int64_t j = 0; j < k; j++) {
+    w->bound[m + n + j * w->rows] = size;
+    doubt_sign(w, j, m, m + n);
+    if (!(s[j] > 4 * size)) doubt(w, j, m + n);
+  }
+}
+
 typedef void BoundRule(Work *w);
 static BoundRule *const bound_rule[MATRIX_KINDS] = {
     [MATRIX_CHOLESKY] = bound_cholesky, [MATRIX_TRIANGULAR_SOLVE] = bound_solution,
     [MATRIX_SOLVE] = bound_solution,    [MATRIX_DETERMINANT] = bound_determinant,
-    [MATRIX_LOGDET] = bound_logdet,
+    [MATRIX_LOGDET] = bound_logdet,     [MATRIX_QR] = bound_qr,
+    [MATRIX_EIGH] = bound_eigh,         [MATRIX_SVD] = bound_svd,
 };
 
 // -- loading and storing ------------------------------------------------------------------------
@@ -253,9 +376,13 @@ void eval_matrix(const EvalNode *c) {
   MatrixResult result = matrix_rows[w.kind].result;
   Columns of_a = columns_along(c, a, columns), of_b = {0}, of_y = {1, (int64_t[]){0}};
   if (result == MATRIX_SAME) of_y = columns_along(c, c->out, columns);
+  if (result == MATRIX_STACK) of_y = columns_along(c, c->out, c->n->attr.to[1]);
   if (result == MATRIX_SOLUTION) of_b = columns_right(c, &of_y);
-  int64_t row =
-      result == MATRIX_NUMBER ? 0 : tensor_stride(c->out, result == MATRIX_SAME ? rows : columns);
+  const DimId row_dim[] = {[MATRIX_SAME] = rows,
+                           [MATRIX_SOLUTION] = columns,
+                           [MATRIX_NUMBER] = rows,
+                           [MATRIX_STACK] = result == MATRIX_STACK ? c->n->attr.to[0] : 0};
+  int64_t row = result == MATRIX_NUMBER ? 0 : tensor_stride(c->out, row_dim[result]);
   w.s = (MatrixSizes){a->extent[dims_index(&a->dims, rows)], of_a.n, of_b.n};
   matrix_result(w.kind, &w.s, &w.rows, &w.columns);
   w.a = numbers(&w, w.s.m * w.s.n);

@@ -442,11 +442,22 @@ static bool add_other_dims(InferCall *c, int i) {
   return true;
 }
 
-static bool want_square(const InferCall *c) {
+static bool want_shape(const InferCall *c, MatrixShape shape) {
   DimId rows = c->attr->dims[0], columns = c->attr->dims[1];
-  return dim_of(c, rows)->size == dim_of(c, columns)->size ||
-         refuse(c, "the matrix is not square: %s and %s differ in size", name_of(c, rows),
+  int64_t m = dim_of(c, rows)->size, n = dim_of(c, columns)->size;
+  return shape == MATRIX_ANY || m == n || (shape == MATRIX_TALL && m > n) ||
+         refuse(c, "the matrix has the wrong shape: %s and %s", name_of(c, rows),
                 name_of(c, columns));
+}
+
+// The dims of a STACK: its rows and its columns.
+static bool add_stack(InferCall *c, MatrixKind kind) {
+  const DimId *d = c->attr->dims, *to = c->attr->to;
+  int64_t m = dim_of(c, d[0])->size, n = dim_of(c, d[1])->size;
+  if (dim_of(c, to[0])->size != matrix_stack(kind, m, n) ||
+      dim_of(c, to[1])->size != (m < n ? m : n))
+    return refuse(c, "%s and %s have the wrong size", name_of(c, to[0]), name_of(c, to[1]));
+  return add_new(c, to[0]) && add_new(c, to[1]);
 }
 
 // The second argument of a SOLUTION has the dim of rows, in whose place the result has the dim of
@@ -460,14 +471,17 @@ static bool want_right_side(InferCall *c) {
 }
 
 static bool infer_matrix(InferCall *c) {
-  const MatrixRow *row = &matrix_rows[matrix_kind_of(c)];
+  MatrixKind kind = matrix_kind_of(c);
+  const MatrixRow *row = &matrix_rows[kind];
   if (arg_type(c, 0) != TYPE_F32 && arg_type(c, 0) != TYPE_F64)
     return refuse(c, "argument 1 is %s, not f32 or f64", dtype_text(arg_type(c, 0)));
-  if (!want_lists(c, 2, 0) || !same_types(c, 0) || !distinct(c)) return false;
+  if (!want_lists(c, 2, row->result == MATRIX_STACK ? 2 : 0) || !same_types(c, 0) || !distinct(c))
+    return false;
   for (int i = 0; i < 2; i++)
     if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
       return refuse(c, "argument 1 has no dim %s", name_of(c, c->attr->dims[i]));
-  if (!want_square(c) || !add_other_dims(c, 0)) return false;
+  if (!want_shape(c, row->shape) || !add_other_dims(c, 0)) return false;
+  if (row->result == MATRIX_STACK) return add_stack(c, kind);
   if (row->result == MATRIX_SAME) return add_dims(c, 2, c->attr->dims);
   return row->result == MATRIX_NUMBER || want_right_side(c);
 }

@@ -105,3 +105,83 @@ void grad_cholesky(Grad *c) {
   NodeId s = solve(c, OP_TRIANGULAR_SOLVE, MATRIX_UPPER, j, i, c->id, left); // over t, i
   grad_to(c, 0, symmetric(c, as(c, s, t, j), i, j));
 }
+
+// -- factors in a stack -------------------------------------------------------------------------
+
+// Returns the rows of a stack x from `first` on, as dim `to`.
+static NodeId part(Grad *c, NodeId x, int64_t first, DimId to) {
+  DimId from = c->n.attr.to[0];
+  Attr attr = {.ndims = 1, .dims = &from, .nto = 1, .to = &to, .affine = {1, 0, first, 1}};
+  return graph_add(c->g, OP_WINDOW, 1, &x, &attr);
+}
+
+// Returns row `at` of a stack x.
+static NodeId row_of(Grad *c, NodeId x, int64_t at) {
+  DimId from = c->n.attr.to[0];
+  Attr attr = {.ndims = 1, .dims = &from, .affine = {0, 0, at, 1}};
+  return graph_add(c->g, OP_WINDOW, 1, &x, &attr);
+}
+
+static int64_t size(Grad *c, DimId d) { return dim_get(c->g->dims, d)->size; }
+static NodeId sub(Grad *c, NodeId x, NodeId y) { return graph_binary(c->g, OP_SUB, x, y); }
+static NodeId add(Grad *c, NodeId x, NodeId y) { return graph_binary(c->g, OP_ADD, x, y); }
+static NodeId over(Grad *c, NodeId x, NodeId y) { return graph_binary(c->g, OP_DIV, x, y); }
+
+// Derivative of a = Q R: with M = R dR^T - dQ^T Q, and its lower triangle copied to the upper one,
+// da = (dQ + Q M) R^-T.
+void grad_qr(Grad *c) {
+  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  int64_t m = size(c, i);
+  NodeId q = part(c, c->id, 0, i), r = part(c, c->id, m, j), dq = part(c, c->dy, 0, i),
+         dr = part(c, c->dy, m, j);
+  NodeId lower = sub(c, product(c, r, as(c, dr, k, t), j), product(c, dq, as(c, q, k, t), i));
+  NodeId both = graph_where(c->g, order(c, OP_LE, t, k), lower, as_both(c, lower, k, t, t, k));
+  NodeId b = add(c, dq, as(c, product(c, q, both, k), t, k));
+  grad_to(c, 0, solve(c, OP_TRIANGULAR_SOLVE, MATRIX_UPPER, k, j, r, b));
+}
+
+// Derivative of the values w and vectors V of a symmetric matrix: the symmetric part of
+// V (diag(dw) + (V^T dV) / (w_t - w_k)) V^T. Of equal values the vectors have no derivative.
+void grad_eigh(Grad *c) {
+  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  int64_t n = size(c, i);
+  NodeId v = part(c, c->id, 0, i), w = row_of(c, c->id, n), dv = part(c, c->dy, 0, i),
+         dw = row_of(c, c->dy, n);
+  NodeId same = order(c, OP_EQ, k, t), gap = sub(c, as(c, w, k, t), w);
+  NodeId mixed =
+      over(c, product(c, v, as(c, dv, k, t), i), graph_where(c->g, same, grad_const(c, 1), gap));
+  NodeId inner = graph_where(c->g, same, dw, mixed);
+  NodeId left = product(c, v, inner, k); // over i, t
+  NodeId da = product(c, left, as_both(c, v, i, j, k, t), t);
+  grad_to(c, 0, symmetric(c, da, i, j));
+}
+
+// Returns the part of da that lies outside the span of the vectors x, over d and k, whose gradient
+// is dx: (dx - x x^T dx) / s times the transpose of the vectors y.
+static NodeId outside(Grad *c, DimId d, NodeId x, NodeId dx, NodeId s, NodeId y) {
+  DimId k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  NodeId within = product(c, as(c, x, k, t), dx, d); // over t, k
+  NodeId rest = sub(c, dx, product(c, as(c, x, k, t), within, t));
+  return product(c, over(c, rest, s), y, k);
+}
+
+// Derivative of a = U S V^T (Townsend, "Differentiating the singular value decomposition", 2016).
+// With the skew parts P of U^T dU and Q of V^T dV, both divided by s_t^2 - s_k^2,
+// da = U (P S + S Q + diag(dS)) V^T, plus what lies outside the span of U or V.
+void grad_svd(Grad *c) {
+  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  int64_t m = size(c, i), n = size(c, j);
+  NodeId u = part(c, c->id, 0, i), v = part(c, c->id, m, j), s = row_of(c, c->id, m + n);
+  NodeId du = part(c, c->dy, 0, i), dv = part(c, c->dy, m, j), ds = row_of(c, c->dy, m + n);
+  NodeId st = as(c, s, k, t), same = order(c, OP_EQ, k, t);
+  NodeId p = product(c, u, as(c, du, k, t), i), q = product(c, v, as(c, dv, k, t), j);
+  p = times(c, sub(c, p, as_both(c, p, k, t, t, k)), st);
+  q = times(c, sub(c, q, as_both(c, q, k, t, t, k)), s);
+  NodeId gap = times(c, sub(c, st, s), add(c, st, s));
+  NodeId mixed = over(c, add(c, p, q), graph_where(c->g, same, grad_const(c, 1), gap));
+  NodeId left = product(c, u, graph_where(c->g, same, ds, mixed), k); // over i, t
+  NodeId da = product(c, left, as(c, v, k, t), t);
+  if (m > size(c, k)) da = add(c, da, outside(c, i, u, du, s, v));
+  if (n > size(c, k)) da = add(c, da, outside(c, j, v, dv, s, u));
+  grad_to(c, 0, da);
+}

@@ -1,7 +1,8 @@
 // Operations on whole matrices (matrix.h): shapes, conventions, and the plain engine.
 //
 // The plain engine has unblocked loops by columns: Cholesky's algorithm and Gaussian elimination
-// with partial pivoting (Golub and Van Loan, Matrix Computations, 4th ed., 3.1, 3.4 and 4.2).
+// with partial pivoting, Householder's QR, and Jacobi's algorithms for eigenvalues and singular
+// values (Golub and Van Loan, Matrix Computations, 4th ed., 3.1, 3.4, 4.2, 5.2, 8.5 and 8.6).
 #include "ir/program/matrix.h"
 
 #include <math.h>
@@ -17,20 +18,44 @@ const MatrixRow matrix_rows[MATRIX_KINDS] = {
 
 void matrix_result(MatrixKind kind, const MatrixSizes *s, int64_t *rows, int64_t *columns) {
   MatrixResult r = matrix_rows[kind].result;
-  *rows = r == MATRIX_NUMBER ? 1 : r == MATRIX_SOLUTION ? s->n : s->m;
-  *columns = r == MATRIX_NUMBER ? 1 : r == MATRIX_SOLUTION ? s->right : s->n;
+  int64_t k = s->m < s->n ? s->m : s->n;
+  const int64_t shape[][2] = {[MATRIX_SAME] = {s->m, s->n},
+                              [MATRIX_SOLUTION] = {s->n, s->right},
+                              [MATRIX_NUMBER] = {1, 1},
+                              [MATRIX_STACK] = {matrix_stack(kind, s->m, s->n), k}};
+  *rows = shape[r][0];
+  *columns = shape[r][1];
 }
 
-// Pivots take the place of numbers of f64.
+int64_t matrix_stack(MatrixKind kind, int64_t m, int64_t n) {
+  return kind == MATRIX_QR ? m + n : kind == MATRIX_EIGH ? n + 1 : m + n + 1;
+}
+
+int64_t matrix_workspace(MatrixKind kind, int64_t m, int64_t n) {
+  enum { BLOCK = 64 };
+  int64_t k = m < n ? m : n;
+  if (kind == MATRIX_QR) return n + BLOCK * n;
+  if (kind == MATRIX_EIGH) return 1 + 6 * n + 2 * n * n + 3 + 5 * n;
+  return 4 * k * k + 7 * k + 2 * BLOCK * (m + n) + 8 * k;
+}
+
+// Pivots take the place of numbers of f64. The factors of a stack, with as many numbers as it, are
+// computed beside it.
 int64_t matrix_room(MatrixKind kind, const MatrixSizes *s) {
-  (void)kind;
+  int64_t rows, columns;
+  matrix_result(kind, s, &rows, &columns);
+  if (matrix_rows[kind].result == MATRIX_STACK)
+    return s->m * s->n + 2 * rows * columns + matrix_workspace(kind, s->m, s->n);
   return s->m * s->n + s->m * s->right + s->n;
 }
 
 double matrix_flops(MatrixKind kind, double m, double n, double right) {
-  double factor = kind == MATRIX_TRIANGULAR_SOLVE ? 0
-                  : kind == MATRIX_CHOLESKY       ? m * n * n / 3
-                                                  : 2 * m * n * n / 3;
+  static const double factor_of[MATRIX_KINDS] = {
+      [MATRIX_CHOLESKY] = 1. / 3, [MATRIX_SOLVE] = 2. / 3, [MATRIX_DETERMINANT] = 2. / 3,
+      [MATRIX_LOGDET] = 2. / 3,   [MATRIX_QR] = 4,         [MATRIX_EIGH] = 9,
+      [MATRIX_SVD] = 20,
+  };
+  double factor = factor_of[kind] * m * n * fmin(m, n);
   return factor + (kind == MATRIX_SOLVE ? 2 : 1) * m * n * right;
 }
 
@@ -93,7 +118,170 @@ static void plain_lu_solve(int n, const double *a, const int *pivot, int right, 
   }
 }
 
-const MatrixEngine matrix_plain = {plain_cholesky, plain_triangular, plain_lu, plain_lu_solve};
+// Reflects the columns from..n-1 of x, of m rows, by I - tau v v^T, where v is 0 before row k, 1 in
+// row k, and is stored below.
+static void reflect(int64_t m, int64_t n, int64_t from, int64_t k, const double *v, double tau,
+                    double *x) {
+  for (int64_t j = from; j < n; j++) {
+    double *column = x + j * m, sum = column[k];
+    for (int64_t i = k + 1; i < m; i++) sum += v[i] * column[i];
+    column[k] -= tau * sum;
+    for (int64_t i = k + 1; i < m; i++) column[i] -= tau * sum * v[i];
+  }
+}
+
+static double norm(const double *x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum = hypot(sum, x[i]);
+  return sum;
+}
+
+static bool plain_qr(int m, int n, double *a, double *r, double *tau) {
+  for (int64_t k = 0; k < n; k++) {
+    double *v = a + k * m, below = norm(v + k + 1, m - k - 1);
+    double beta = -copysign(hypot(v[k], below), v[k]);
+    tau[k] = below == 0 ? 0 : (beta - v[k]) / beta;
+    for (int64_t i = k + 1; i < m && below != 0; i++) v[i] /= v[k] - beta;
+    reflect(m, n, k + 1, k, v, tau[k], a);
+    if (below != 0) v[k] = beta;
+    for (int64_t i = 0; i < n; i++) r[i + k * n] = i <= k ? v[i] : 0;
+  }
+  for (int64_t k = n - 1; k >= 0; k--) {
+    double *v = a + k * m;
+    reflect(m, n, k + 1, k, v, tau[k], a);
+    for (int64_t i = 0; i < k; i++) v[i] = 0;
+    for (int64_t i = k + 1; i < m; i++) v[i] *= -tau[k];
+    v[k] = 1 - tau[k];
+  }
+  return true;
+}
+
+// Replaces columns p and q of x, of m rows, by c p - s q and s p + c q.
+static void rotate(int64_t m, double *x, int64_t p, int64_t q, double c, double s) {
+  for (int64_t i = 0; i < m; i++) {
+    double a = x[i + p * m], b = x[i + q * m];
+    x[i + p * m] = c * a - s * b;
+    x[i + q * m] = s * a + c * b;
+  }
+}
+
+// Sets *c and *s to the rotation that makes the symmetric matrix (a, b; b, d) diagonal.
+static void rotation(double a, double b, double d, double *c, double *s) {
+  double tau = (d - a) / (2 * b);
+  double t = copysign(1, tau) / (fabs(tau) + hypot(1, tau));
+  *c = 1 / hypot(1, t);
+  *s = t * *c;
+}
+
+static void exchange_columns(int64_t m, double *x, int64_t p, int64_t q) {
+  for (int64_t i = 0; i < m && p != q; i++) exchange(&x[i + p * m], &x[i + q * m]);
+}
+
+enum { SWEEPS = 60 };
+
+// Jacobi's algorithm: rotations of two dims, until all elements beside the diagonal are negligible.
+static bool plain_eigh(int n, double *a, double *w, double *v) {
+  int64_t m = n;
+  for (int64_t i = 0; i < m * m; i++) v[i] = i % (m + 1) == 0;
+  for (int64_t j = 0; j < m; j++)
+    for (int64_t i = 0; i < j; i++) a[i + j * m] = a[j + i * m];
+  double tiny = 0x1p-54 * norm(a, m * m);
+  bool more = true;
+  for (int sweep = 0; more && sweep < SWEEPS; sweep++) {
+    more = false;
+    for (int64_t q = 1; q < m; q++)
+      for (int64_t p = 0; p < q; p++) {
+        double b = a[p + q * m], c, s;
+        if (fabs(b) <= tiny) continue;
+        rotation(a[p + p * m], b, a[q + q * m], &c, &s);
+        rotate(m, a, p, q, c, s);
+        for (int64_t i = 0; i < m; i++) { // the same for rows
+          double x = a[p + i * m], y = a[q + i * m];
+          a[p + i * m] = c * x - s * y;
+          a[q + i * m] = s * x + c * y;
+        }
+        a[p + q * m] = a[q + p * m] = 0;
+        rotate(m, v, p, q, c, s);
+        more = true;
+      }
+  }
+  for (int64_t i = 0; i < m; i++) w[i] = a[i + i * m];
+  for (int64_t i = 0; i < m; i++) {
+    int64_t least = i;
+    for (int64_t j = i + 1; j < m; j++)
+      if (w[j] < w[least]) least = j;
+    exchange(&w[i], &w[least]);
+    exchange_columns(m, v, i, least);
+  }
+  for (int64_t i = 0; i < m * m; i++) a[i] = v[i];
+  return !more;
+}
+
+// Makes column k of u, of m rows, a unit vector that is orthogonal to the columns before it.
+static void complete(int64_t m, double *u, int64_t k) {
+  double *column = u + k * m, size = 0;
+  for (int64_t unit = 0; unit < m && size < 0.5 / sqrt((double)m); unit++) {
+    for (int64_t i = 0; i < m; i++) column[i] = i == unit;
+    for (int round = 0; round < 2; round++)
+      for (int64_t j = 0; j < k; j++) {
+        double dot = 0;
+        for (int64_t i = 0; i < m; i++) dot += u[i + j * m] * column[i];
+        for (int64_t i = 0; i < m; i++) column[i] -= dot * u[i + j * m];
+      }
+    size = norm(column, m);
+  }
+  for (int64_t i = 0; i < m; i++) column[i] /= size;
+}
+
+// One-sided Jacobi (Hestenes, "Inversion of matrices by biorthogonalization", 1958): rotates pairs
+// of columns of u, m x n with m >= n, until all are orthogonal. v collects the rotations.
+static bool orthogonalise(int64_t m, int64_t n, double *u, double *v) {
+  bool more = true;
+  for (int64_t i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
+  for (int sweep = 0; more && sweep < SWEEPS; sweep++) {
+    more = false;
+    for (int64_t q = 1; q < n; q++)
+      for (int64_t p = 0; p < q; p++) {
+        double pp = norm(u + p * m, m), qq = norm(u + q * m, m), pq = 0, c, s;
+        if (pp == 0 || qq == 0) continue;
+        for (int64_t i = 0; i < m; i++) pq += u[i + p * m] / pp * (u[i + q * m] / qq);
+        if (fabs(pq) <= 0x1p-50) continue;
+        rotation(pp / qq, pq, qq / pp, &c, &s);
+        rotate(m, u, p, q, c, s);
+        rotate(n, v, p, q, c, s);
+        more = true;
+      }
+  }
+  return !more;
+}
+
+static bool tall_svd(int64_t m, int64_t n, double *u, double *s, double *v) {
+  bool good = orthogonalise(m, n, u, v);
+  for (int64_t k = 0; k < n; k++) s[k] = norm(u + k * m, m);
+  for (int64_t k = 0; k < n; k++) {
+    int64_t most = k;
+    for (int64_t j = k + 1; j < n; j++)
+      if (s[j] > s[most]) most = j;
+    exchange(&s[k], &s[most]);
+    exchange_columns(m, u, k, most);
+    exchange_columns(n, v, k, most);
+    for (int64_t i = 0; i < m && s[k] > 0; i++) u[i + k * m] /= s[k];
+    if (s[k] == 0) complete(m, u, k);
+  }
+  return good;
+}
+
+static bool plain_svd(int m, int n, double *a, double *u, double *s, double *v, double *work) {
+  (void)work;
+  bool tall = m >= n;
+  double *wide = tall ? u : v; // the factor with as many rows as the longer side
+  for (int64_t j = 0; j < n; j++)
+    for (int64_t i = 0; i < m; i++) wide[tall ? i + j * m : j + i * n] = a[i + j * m];
+  return tall ? tall_svd(m, n, u, s, v) : tall_svd(n, m, v, s, u);
+}
+
+const MatrixEngine matrix_plain = {plain_cholesky, plain_triangular, plain_lu, plain_lu_solve,
+                                   plain_qr,       plain_eigh,       plain_svd};
 
 // -- tasks --------------------------------------------------------------------------------------
 
@@ -169,11 +357,71 @@ static bool task_logdet(const Task *t) {
   return !negative;
 }
 
+int64_t matrix_leading(const double *x, int64_t n) {
+  double most = 0;
+  for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
+  int64_t i = 0;
+  while (i + 1 < n && fabs(x[i]) < MATRIX_LEADING * most) i++;
+  return i;
+}
+
+// Copies `rows` x `columns` numbers, or their transpose, into the rows from `at` on of a stack of
+// `all` rows.
+static void stack_put(double *stack, int64_t all, int64_t at, int64_t rows, int64_t columns,
+                      const double *x, bool transposed) {
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < rows; i++)
+      stack[at + i + j * all] = transposed ? x[j + i * columns] : x[i + j * rows];
+}
+
+// Turns the first elements of a column of a stack if `negative`. Zeros become positive.
+static void turn(double *column, int64_t rows, bool negative) {
+  for (int64_t i = 0; i < rows; i++) column[i] = negative ? 0 - column[i] : column[i] + 0.0;
+}
+
+static bool task_qr(const Task *t) {
+  int64_t m = t->m, n = t->n, all = m + n;
+  double *r = t->work;
+  if (!t->e->qr(t->m, t->n, t->a, r, r + n * n)) return false;
+  stack_put(t->b, all, 0, m, n, t->a, false);
+  stack_put(t->b, all, m, n, n, r, true);
+  for (int64_t k = 0; k < n; k++) turn(t->b + k * all, all, t->b[m + k + k * all] < 0);
+  return true;
+}
+
+static bool task_eigh(const Task *t) {
+  int64_t n = t->n, all = n + 1;
+  double *w = t->work;
+  if (!t->e->eigh(t->n, t->a, w, w + n)) return false;
+  stack_put(t->b, all, 0, n, n, t->a, false);
+  stack_put(t->b, all, n, 1, n, w, false);
+  for (int64_t k = 0; k < n; k++) {
+    double *v = t->b + k * all;
+    turn(v, n, v[matrix_leading(v, n)] < 0);
+  }
+  return true;
+}
+
+static bool task_svd(const Task *t) {
+  int64_t m = t->m, n = t->n, k = m < n ? m : n, all = m + n + 1;
+  double *u = t->work, *v = u + m * k, *s = v + n * k;
+  if (!t->e->svd(t->m, t->n, t->a, u, s, v, s + k)) return false;
+  stack_put(t->b, all, 0, m, k, u, false);
+  stack_put(t->b, all, m, n, k, v, false);
+  stack_put(t->b, all, m + n, 1, k, s, false);
+  for (int64_t i = 0; i < k; i++) {
+    double *column = t->b + i * all;
+    turn(column, m + n, column[matrix_leading(column, m)] < 0);
+  }
+  return true;
+}
+
 typedef bool TaskRule(const Task *t);
 static TaskRule *const task_rule[MATRIX_KINDS] = {
     [MATRIX_CHOLESKY] = task_cholesky, [MATRIX_TRIANGULAR_SOLVE] = task_triangular_solve,
     [MATRIX_SOLVE] = task_solve,       [MATRIX_DETERMINANT] = task_determinant,
-    [MATRIX_LOGDET] = task_logdet,
+    [MATRIX_LOGDET] = task_logdet,     [MATRIX_QR] = task_qr,
+    [MATRIX_EIGH] = task_eigh,         [MATRIX_SVD] = task_svd,
 };
 
 static void fill(double *x, int64_t n, double v) {
@@ -193,10 +441,11 @@ double *matrix_compute(const MatrixEngine *e, MatrixKind kind, unsigned flags, c
   Task t = {.e = e, .flags = flags, .m = (int)s->m, .n = (int)s->n, .right = (int)s->right};
   t.a = a;
   t.b = a + s->m * s->n;
-  t.work = t.b + s->m * s->right;
-  double *y = matrix_rows[kind].result == MATRIX_SOLUTION ? t.b : a;
+  MatrixResult result = matrix_rows[kind].result;
+  t.work = t.b + (result == MATRIX_STACK ? rows * columns : s->m * s->right);
+  double *y = result == MATRIX_SOLUTION || result == MATRIX_STACK ? t.b : a;
   blank_columns(&t);
-  if (kind == MATRIX_CHOLESKY) symmetrise(&t);
+  if (kind == MATRIX_CHOLESKY || kind == MATRIX_EIGH) symmetrise(&t);
   if (kind == MATRIX_TRIANGULAR_SOLVE) clear_triangle(&t, !(flags & MATRIX_UPPER));
   if (!is_finite(a, s->m * s->n) || !task_rule[kind](&t)) fill(y, rows * columns, (double)NAN);
   return y;

@@ -15,8 +15,13 @@ typedef enum MatrixKind {
 #undef MATRIX
   MATRIX_KINDS
 } MatrixKind;
-typedef enum MatrixShape { MATRIX_SQUARE } MatrixShape;
-typedef enum MatrixResult { MATRIX_SAME, MATRIX_SOLUTION, MATRIX_NUMBER } MatrixResult;
+typedef enum MatrixShape { MATRIX_SQUARE, MATRIX_TALL, MATRIX_ANY } MatrixShape;
+typedef enum MatrixResult {
+  MATRIX_SAME,
+  MATRIX_SOLUTION,
+  MATRIX_NUMBER,
+  MATRIX_STACK
+} MatrixResult;
 typedef struct MatrixRow {
   const char *text;
   MatrixShape shape;
@@ -32,6 +37,20 @@ enum { MATRIX_UPPER = 1 };
 typedef struct MatrixSizes {
   int64_t m, n, right;
 } MatrixSizes;
+// Returns the rows of the stack of results of a matrix of m rows and n columns. Its columns k are
+// those of the factors:
+//
+//   qr     Q (m rows), then the transpose of R (n): a = Q R, and the diagonal of R is not negative
+//   eigh   vectors (n rows), then their values (1), in ascending order
+//   svd    U (m rows), V (n), singular values (1), in descending order: a = U S V^T
+//
+// The sign of a vector of eigh, or of a pair of U and V, is such that its leading element (of U) is
+// positive: the first one of at least a tenth of the magnitude of the largest. Ties of magnitudes,
+// which are frequent, then decide nothing.
+int64_t matrix_stack(MatrixKind kind, int64_t m, int64_t n);
+// Returns the index of the leading element of n numbers.
+int64_t matrix_leading(const double *x, int64_t n);
+static const double MATRIX_LEADING = 0.1;
 // Set *rows and *columns to the shape of the result.
 void matrix_result(MatrixKind kind, const MatrixSizes *s, int64_t *rows, int64_t *columns);
 // Returns how many numbers of f64 matrix_compute needs in all: both arguments and the work memory.
@@ -39,8 +58,12 @@ int64_t matrix_room(MatrixKind kind, const MatrixSizes *s);
 // Returns the flops of a task, roughly.
 double matrix_flops(MatrixKind kind, double m, double n, double right);
 
+// Returns how many numbers the factorisation of a STACK needs beside its arguments and results:
+// what LAPACK asks for, with blocks of 64 columns.
+int64_t matrix_workspace(MatrixKind kind, int64_t m, int64_t n);
+
 // How factorisations are computed. Matrices are stored by columns, without gaps. A function returns
-// false if the matrix has no such factorisation.
+// false if the matrix has no such factorisation. `work` is memory for matrix_workspace numbers.
 typedef struct MatrixEngine {
   // The lower triangle of a becomes L, where L L^T is the symmetric matrix of this lower triangle.
   bool (*cholesky)(int n, double *a);
@@ -50,6 +73,13 @@ typedef struct MatrixEngine {
   bool (*lu)(int n, double *a, int *pivot);
   // b becomes the solution for a matrix of which a and pivot are the result of `lu`.
   void (*lu_solve)(int n, const double *a, const int *pivot, int right, double *b);
+  // a becomes Q, r the upper triangle R; m >= n.
+  bool (*qr)(int m, int n, double *a, double *r, double *work);
+  // a, of which the lower triangle is read, becomes the eigenvectors, w the values in ascending
+  // order.
+  bool (*eigh)(int n, double *a, double *w, double *work);
+  // u, m x k, and v, n x k, become the singular vectors, s the values in descending order.
+  bool (*svd)(int m, int n, double *a, double *u, double *s, double *v, double *work);
 } MatrixEngine;
 extern const MatrixEngine matrix_plain;
 

@@ -40,6 +40,14 @@ static NodeId input(Case *c, Dtype type, DimId first, DimId second, const double
 
 static const Tensor *result(Case *c, Op op, NodeId a, NodeId b) {
   Attr attr = {.ndims = 2, .dims = (DimId[]){c->i, c->j}};
+  MatrixKind kind;
+  DimId to[2];
+  if (op_matrix(op, &kind) && matrix_rows[kind].result == MATRIX_STACK) {
+    to[0] = dim_derived(c->g->dims, c->i, op_row(op)->text, matrix_stack(kind, N, N));
+    to[1] = dim_twin(c->g->dims, c->i, "k");
+    attr.nto = 2;
+    attr.to = to;
+  }
   NodeId y = graph_add(c->g, op, b ? 2 : 1, (NodeId[]){a, b}, &attr);
   return eval_at(eval_run(c->a, c->g, c->nfeeds, c->feed, 0), y, 0);
 }
@@ -76,7 +84,8 @@ static void values(void **state) {
 // must have results within the bounds of the result.
 static void bounds(void **state) {
   (void)state;
-  const Op ops[] = {OP_CHOLESKY, OP_SOLVE, OP_TRIANGULAR_SOLVE, OP_DETERMINANT, OP_LOGDET};
+  const Op ops[] = {OP_CHOLESKY, OP_SOLVE, OP_TRIANGULAR_SOLVE, OP_DETERMINANT, OP_LOGDET, OP_QR,
+                    OP_EIGH,     OP_SVD};
   const double b[N] = {1, -2, 0.5}, factor = dtype_round(TYPE_F32, 1.1);
   for (int k = 0; k < N * N * (int)countof(ops); k++) {
     Op op = ops[k / (N * N)];

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 70, ROOM = 4 * MOST * MOST };
+enum { MOST = 70, ROOM = 12 * MOST * MOST };
 
 static double random_number(void) {
   static uint64_t state = 0x9e3779b97f4a7c15u;
@@ -111,6 +111,92 @@ static void definitions(void **state) {
     }
 }
 
+// Checks that the first `rows` rows of the columns of a stack are orthonormal.
+static void check_orthonormal(const double *stack, int64_t all, int64_t rows, int64_t columns) {
+  for (int64_t p = 0; p < columns; p++)
+    for (int64_t q = 0; q <= p; q++) {
+      double dot = 0;
+      for (int64_t i = 0; i < rows; i++) dot += stack[i + p * all] * stack[i + q * all];
+      close_to(dot, p == q, "orthonormal vectors", rows);
+    }
+}
+
+// Checks that a[i, j] is the sum over k of left[i, k] middle[k] right[j, k], all in the stack y.
+static void check_factors(const MatrixEngine *e, MatrixKind kind, int64_t m, int64_t n, double *a) {
+  int64_t k = m < n ? m : n, all = matrix_stack(kind, m, n);
+  const double *y = run(e, kind, 0, (MatrixSizes){m, n, 0}, a, NULL);
+  int64_t right = kind == MATRIX_EIGH ? 0 : m, middle = kind == MATRIX_QR ? -1 : all - 1;
+  check_orthonormal(y, all, m, k);
+  if (kind == MATRIX_SVD) check_orthonormal(y + m, all, n, k);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double sum = 0, want = a[i + j * m];
+      if (kind == MATRIX_EIGH) want = (want + a[j + i * m]) / 2;
+      for (int64_t l = 0; l < k; l++)
+        sum += y[i + l * all] * (middle < 0 ? 1 : y[middle + l * all]) * y[right + j + l * all];
+      close_to(sum, want, matrix_rows[kind].text, m);
+    }
+  for (int64_t l = 0; l < k; l++) {
+    const double *column = y + l * all;
+    if (kind == MATRIX_QR) assert_true(column[m + l] >= 0);
+    if (kind != MATRIX_QR) assert_true(column[matrix_leading(column, m)] > 0);
+    for (int64_t j = 0; kind == MATRIX_QR && j < l; j++) assert_true(column[m + j] == 0);
+    if (l == 0 || middle < 0) continue;
+    double before = column[middle - all], now = column[middle];
+    assert_true(kind == MATRIX_EIGH ? before <= now : before >= now && now >= 0);
+  }
+}
+
+static void factorisations(void **state) {
+  (void)state;
+  static double a[MOST * MOST], other[ROOM];
+  const MatrixEngine *engine[] = {&matrix_plain, matrix_engine()};
+  const int64_t sizes[][2] = {{1, 1}, {2, 2}, {3, 2}, {5, 5}, {9, 4}, {33, 32}, {MOST / 2, 7}};
+  for (int e = 0; e < 2; e++)
+    for (size_t i = 0; i < countof(sizes); i++) {
+      int64_t m = sizes[i][0], n = sizes[i][1];
+      draw(a, m * m);
+      check_factors(engine[e], MATRIX_QR, m, n, a);
+      check_factors(engine[e], MATRIX_EIGH, m, m, a);
+      check_factors(engine[e], MATRIX_SVD, m, n, a);
+      check_factors(engine[e], MATRIX_SVD, n, m, a);
+      for (int64_t k = 0; k < m; k++) a[k] = a[k + (n - 1) * m] = 0; // of lower rank
+      check_factors(engine[e], MATRIX_SVD, m, n, a);
+      check_factors(engine[e], MATRIX_QR, m, n, a);
+    }
+  // both engines have the same signs
+  for (MatrixKind kind = MATRIX_QR; kind <= MATRIX_SVD; kind++) {
+    MatrixSizes s = {6, kind == MATRIX_EIGH ? 6 : 4, 0};
+    int64_t rows, columns;
+    draw(a, 36);
+    matrix_result(kind, &s, &rows, &columns);
+    memcpy(other, run(&matrix_plain, kind, 0, s, a, NULL), (size_t)(rows * columns) * sizeof *a);
+    const double *y = run(matrix_engine(), kind, 0, s, a, NULL);
+    for (int64_t i = 0; i < rows * columns; i++)
+      close_to(y[i], other[i], matrix_rows[kind].text, 6);
+  }
+}
+
+// Values and vectors of the second difference on 3 points, and singular values by hand.
+static void known_factors(void **state) {
+  (void)state;
+  const double a[] = {2, -1, 0, -1, 2, -1, 0, -1, 2}, tall[] = {3, 4, 0, 0, 0, 2};
+  const MatrixEngine *engine[] = {&matrix_plain, matrix_engine()};
+  const double root = sqrt(2);
+  for (int e = 0; e < 2; e++) {
+    const double *y = run(engine[e], MATRIX_EIGH, 0, (MatrixSizes){3, 3, 0}, a, NULL);
+    const double want[] = {0.5,       root / 2, 0.5, 2 - root,  root / 2, 0,
+                           -root / 2, 2,        0.5, -root / 2, 0.5,      2 + root};
+    for (int i = 0; i < 12; i++) close_to(y[i], want[i], "eigh", i);
+    y = run(engine[e], MATRIX_SVD, 0, (MatrixSizes){3, 2, 0}, tall, NULL);
+    const double svd[] = {0.6, 0.8, 0, 1, 0, 5, 0, 0, 1, 0, 1, 2};
+    for (int i = 0; i < 12; i++) close_to(y[i], svd[i], "svd", i);
+    y = run(engine[e], MATRIX_QR, 0, (MatrixSizes){3, 2, 0}, tall, NULL);
+    const double qr[] = {0.6, 0.8, 0, 5, 0, 0, 0, 1, 0, 2};
+    for (int i = 0; i < 10; i++) close_to(y[i], qr[i], "qr", i);
+  }
+}
+
 static void determinants(void **state) {
   (void)state;
   static double a[MOST * MOST];
@@ -202,8 +288,10 @@ static void strides(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(known), cmocka_unit_test(definitions),
-                                     cmocka_unit_test(determinants), cmocka_unit_test(refused),
-                                     cmocka_unit_test(strides)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(known),          cmocka_unit_test(definitions),
+      cmocka_unit_test(factorisations), cmocka_unit_test(known_factors),
+      cmocka_unit_test(determinants),   cmocka_unit_test(refused),
+      cmocka_unit_test(strides)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

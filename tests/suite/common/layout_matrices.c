@@ -34,8 +34,30 @@ static void logdet(Maker *m) {
   maker_result(m, matrix(m, OP_LOGDET, m->d, m->e, regular(m, X(m, m->b, m->d, m->e)), 0));
 }
 
+static NodeId stacked(Maker *m, Op op, DimId row, NodeId x, int64_t rows) {
+  DimId to[2] = {dim_derived(m->dims, m->e, op_row(op)->text, rows), m->e};
+  return maker_op(m, op, 1, &x, 2, (DimId[]){row, m->d}, 2, to);
+}
+static void qr(Maker *m) {
+  NodeId x = X(m, m->b, m->h, m->d);
+  maker_result(m, stacked(m, OP_QR, m->h, x, 10));
+}
+static void eigh(Maker *m) {
+  DimId other = dim_derived(m->dims, m->d, "other", 4);
+  NodeId x = X(m, m->b, m->d, other);
+  maker_result(m, stacked(m, OP_EIGH, other, x, 5));
+}
+static void svd(Maker *m) { maker_result(m, stacked(m, OP_SVD, m->h, X(m, m->b, m->h, m->d), 11)); }
+
 const LayoutCase matrix_cases[] = {
-    {"cholesky", cholesky},     {"solve_right", solve_right}, {"solve_shared", solve_shared},
-    {"triangular", triangular}, {"determinant", determinant}, {"logdet", logdet},
+    {"cholesky", cholesky},
+    {"solve_right", solve_right},
+    {"solve_shared", solve_shared},
+    {"triangular", triangular},
+    {"determinant", determinant},
+    {"logdet", logdet},
+    {"qr", qr},
+    {"eigh", eigh},
+    {"svd", svd},
 };
 const size_t matrix_case_count = countof(matrix_cases);

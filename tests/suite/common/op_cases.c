@@ -11,7 +11,8 @@
 static const struct {
   char name;
   int64_t size;
-} dim_rows[] = {{'a', 3}, {'b', 5}, {'c', 17}, {'d', 4}, {'e', 3}, {'p', 12}, {'v', 7}};
+} dim_rows[] = {{'a', 3},  {'b', 5}, {'c', 17}, {'d', 4}, {'e', 3},
+                {'p', 12}, {'v', 7}, {'f', 3},  {'s', 8}};
 
 // A row of dim patterns. An argument is a string of dim letters; "@ab": ids below size(v); "?ab":
 // bool; "=2": a constant; NULL: none. "~a,b,c,d;f" is no argument but the relation of a window,
@@ -64,6 +65,9 @@ static const Row top_k_rows[] = {{{"abc"}, "b", "d", 0}, {{"bc"}, "c", "a", 0}, 
 static const Row square_rows[] = {{{"bae"}, "ae", 0, 0}, {{"ae"}, "ea", 0, 0}, {{"aed"}, "ae", 0, 0}};
 static const Row system_rows[] = {{{"bae", "bad"}, "ae", 0, 0}, {{"bae", "a"}, "ae", 0, 0}, {{"ae", "cab"}, "ae", 0, 0},
                                   {{"bea", "eb"}, "ea", 0, 0}};
+static const Row qr_rows[] = {{{"bda"}, "da", "vf", 0}, {{"da"}, "da", "ve", 0}};
+static const Row eigh_rows[] = {{{"bae"}, "ae", "df", 0}, {{"ea"}, "ea", "df", 0}};
+static const Row svd_rows[] = {{{"bda"}, "da", "se", 0}, {{"ad"}, "ad", "sf", 0}, {{"bae"}, "ae", "vf", 0}};
 static const Row triangular_rows[] = {{{"bae", "bad"}, "ae", 0, 0}, {{"ea", "bec"}, "ea|", 0, 0}};
 static const Row window_rows[] = {
     {{"bc", "~2,1,-1,1"}, "c", "pe", 0},    {{"cb", "~1,3,-4,1;3"}, "c", "vd", 0},  {{"ac", "~1,1,0,1"}, "c", "ba", 0},
@@ -116,7 +120,8 @@ static Rows rows_of(Op op) {
              {OP_CUMMAX, cummax_rows, countof(cummax_rows)},    {OP_CUM_INDEX, cummax_rows, countof(cummax_rows)},
              {OP_ARGSORT, argsort_rows, countof(argsort_rows)}, {OP_TOP_K, top_k_rows, countof(top_k_rows)},
              {OP_TRIANGULAR_SOLVE, triangular_rows, countof(triangular_rows)},
-             {OP_SOLVE, system_rows, countof(system_rows)},
+             {OP_SOLVE, system_rows, countof(system_rows)},     {OP_QR, qr_rows, countof(qr_rows)},
+             {OP_EIGH, eigh_rows, countof(eigh_rows)},          {OP_SVD, svd_rows, countof(svd_rows)},
              {OP_PIN, pin_rows, countof(pin_rows)},             {OP_CARRY, loop_rows, countof(loop_rows)},
              {OP_AT, loop_rows, countof(loop_rows)},            {OP_SCAN, loop_rows, 1},
              {OP_FINAL, loop_rows, countof(loop_rows)},         {OP_COLLECT, loop_rows, countof(loop_rows)},
