@@ -410,6 +410,9 @@ bool source_has_facts(const DataSource *s);
 // Reads the source of an input to find its facts, in `a`. Returns false after an error in d.
 MUST_USE bool source_learn(Arena *a, const FeedInput *input, const char *directory,
                            SourceFacts *out, Diag *d);
+// Returns the names of the rows of a source, in `a`: the files of images, in the order of the rows.
+// Rows of other sources have none.
+ClassNames source_row_names(Arena *a, const DataSource *s, const char *directory);
 // Opens the sources of all inputs of a data block, and checks that they have equal numbers of rows
 // and that their rows fit the inputs. The strings and sources that `input` refers to must outlive
 // the feed. `directory` is the prefix of relative paths. A data block with synthetic sources only

@@ -43,21 +43,28 @@ expect "train" 0 'test accuracy' "$meshc" train signs.mesh -q --save-params sign
 expect "classes are kept" 0 'classes: across 1, down 1, smooth 1' "$meshc" data signs.mesh --data test
 mv set/train set/hidden
 expect "eval without the training data" 0 'test accuracy' "$meshc" eval signs.mesh --params signs.safetensors
-expect "predict a folder" 0 '^found \[b 3\] i32' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test
+expect "predict a folder" 0 '^found \[b 3: set/test/across/a.png, set/test/down/a.png, set/test/smooth/a.png\] i32' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test
 check "names" says '(across|down|smooth), (across|down|smooth), (across|down|smooth)\]'
+expect "as CSV" 0 '' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test --out found.csv
+holds "the head of the file" "$(head -n 1 found.csv)" "file,found"
+check "files and names" grep -qE '^set/test/down/a.png,(across|down|smooth)$' found.csv
+expect "predict --data" 0 '^found \[b 3: set/test/across/a.png, ' "$meshc" predict signs.mesh --params signs.safetensors --data test
+expect "as JSON" 0 '"positions": \{ "b": \[ "set/test/across/a.png"' sh -c \
+  "'$meshc' predict signs.mesh --params signs.safetensors --data test --json | tr -d '\n' | tr -s ' '"
 expect "predict a file" 0 '\[(across|down|smooth)\]' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test/down/a.png
 mkdir -p other/sideways && draw png 16 16 3 other/sideways/1.png
 sed 's/"set\/test"/"other"/g' signs.mesh >other.mesh
 expect "another class" 5 "other/sideways/1.png: its folder 'sideways' is none of the classes" \
   "$meshc" eval other.mesh --params signs.safetensors --set b=1
 mv set/hidden set/train
+expect "shuffled rows" 0 '^found \[b 24\] i32' "$meshc" predict signs.mesh --params signs.safetensors --data train
 
 # -- a library that is missing ---------------------------------------------------------------------
 mkdir lib && : >lib/libpng16.so.16
 expect "libpng is missing" 1 'libpng cannot be used .*install it \(Debian: libpng16-16\)' \
   env LD_LIBRARY_PATH="$tmp/lib" "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test
 mkdir photos && draw jpeg 16 16 3 photos/1.jpg
-expect "JPEG needs no libpng" 0 '^found \[b 1\]' \
+expect "JPEG needs no libpng" 0 '^found \[b 1: photos/1.jpg\]' \
   env LD_LIBRARY_PATH="$tmp/lib" "$meshc" predict signs.mesh --params signs.safetensors --feed picture=photos
 
 # -- the same pixels everywhere --------------------------------------------------------------------

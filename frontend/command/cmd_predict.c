@@ -13,6 +13,7 @@ typedef struct Predict {
   Session *s;
   DimId over;
   const char *over_name;
+  bool shuffled;       // rows of --data are not in the order of their files
   int64_t batch, rows; // number of rows of a whole batch, and of all input
   FedList feeds;
   ProgramRun run; // run.feed reads the data of --data; with --feed it is NULL
@@ -89,13 +90,29 @@ static bool open_rows(Predict *p) {
   p->run.feed = data_open(p->s, p->run.graph, block, true);
   if (!p->run.feed) return false;
   p->rows = feed_rows(p->run.feed);
+  p->shuffled = p->s->model->graph->spec.data[block].shuffle;
   return true;
+}
+
+// Returns the names of the rows, which are the files of images that are read; none if there are
+// none.
+static ClassNames row_names(const Predict *p) {
+  const FeedInput *input;
+  uint32_t n = p->run.feed ? feed_inputs(p->run.feed, &input) : p->feeds.n;
+  if (p->shuffled) return (ClassNames){0};
+  for (uint32_t i = 0; i < n; i++) {
+    ClassNames names = p->run.feed ? source_row_names(p->s->arena, input[i].source, p->s->directory)
+                                   : p->feeds.at[i].rows;
+    if (names.n == p->rows) return names;
+  }
+  return (ClassNames){0};
 }
 
 // Allocates the results with room for all rows. Returns false after an error, such as an output
 // that does not run over the rows.
 static bool open_results(Predict *p) {
   const Program *program = p->run.made.compiled->program;
+  ClassNames names = row_names(p);
   p->result = arena_array(p->s->arena, Result, p->run.graph->output.n + 1);
   p->axis = arena_array(p->s->arena, int, p->run.graph->output.n + 1);
   for (uint32_t i = 0; i < p->run.graph->output.n; i++) {
@@ -117,6 +134,8 @@ static bool open_results(Predict *p) {
     if (session_first(p->s))
       r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
     result_classes(p->s, p->run.graph, &r);
+    if (!r.axis[axis].n) r.axis[axis] = names;
+    r.files = axis == 0 && names.n > 0;
     p->axis[p->nresults] = axis;
     p->result[p->nresults++] = r;
   }

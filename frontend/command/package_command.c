@@ -121,7 +121,7 @@ static bool finish(Running *r) {
   if (!session_first(s)) return true;
   for (uint32_t i = 0; i < b->nresults; i++) {
     const PackageResult *x = &b->result[i];
-    result[i] = (Result){x->name, x->dim, x->array, x->element, x->axis};
+    result[i] = (Result){x->name, x->dim, x->array, x->element, x->axis, false};
   }
   if (!results_finite(s, b->nresults, result) || !results_write(s, b->nresults, result))
     return false;

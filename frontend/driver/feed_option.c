@@ -179,6 +179,7 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
                       decl->name, equals + 1, dtype_text(decl->type));
   SourceKind kind;
   if (!number && !key && is_source(path, &kind)) {
+    out->rows = source_row_names(s->arena, &(DataSource){.kind = kind, .path = path}, NULL);
     return read_source(s, decl, kind, path, rows_of, use->pos, &out->array) &&
            check_shape(s, decl, &out->array, rows_of, false, use->pos);
   }

@@ -179,7 +179,8 @@ static json_t *names_json(const ClassNames *c) {
 void result_classes_json(json_t *out, const Result *r) {
   json_t *positions = json_object();
   for (int i = 0; r->axis && i < r->array.rank; i++)
-    if (r->axis[i].n) json_object_set_new(positions, r->dim[i], names_json(&r->axis[i]));
+    if (r->axis[i].n && r->axis[i].n <= ARRAY_WHOLE)
+      json_object_set_new(positions, r->dim[i], names_json(&r->axis[i]));
   if (json_object_size(positions)) json_object_set(out, "positions", positions);
   json_decref(positions);
   if (r->element.n) json_object_set_new(out, "classes", names_json(&r->element));

@@ -1,5 +1,5 @@
 // Writes results as CSV, for `--out FILE.csv`: a line for each row, and a column for each element
-// of a row. Classes are written by their names.
+// of a row. Classes are written by their names. Rows of images begin with the name of the file.
 //   species,probs.setosa,probs.virginica
 //   setosa,0.9,0.1
 #include "frontend/driver/session.h"
@@ -72,7 +72,9 @@ bool results_write_csv(Session *s, const char *path, uint32_t n, const Result *r
   char *text;
   size_t bytes;
   if (!check_rows(s, n, r)) return false;
+  const ClassNames *files = n && r[0].files ? &r[0].axis[0] : NULL;
   FILE *f = mem_stream(&text, &bytes);
+  if (files) fputs("file,", f);
   for (uint32_t i = 0; i < n; i++)
     for (int64_t k = 0; k < columns_of(&r[i]); k++) {
       if (i || k) fputc(',', f);
@@ -80,6 +82,10 @@ bool results_write_csv(Session *s, const char *path, uint32_t n, const Result *r
     }
   for (int64_t row = 0; n && row < r[0].array.size[0]; row++) {
     fputc('\n', f);
+    if (files) {
+      put_text(f, files->name[row]);
+      fputc(',', f);
+    }
     for (uint32_t i = 0; i < n; i++)
       for (int64_t k = 0; k < columns_of(&r[i]); k++) {
         if (i || k) fputc(',', f);

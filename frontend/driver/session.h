@@ -283,7 +283,8 @@ int session_leave(Session *s, int code); // ends the ranks' connection; returns 
 typedef struct Fed {
   DeclId decl;
   OptionUse use;
-  Array array; // converted to the input's type; feeds_free frees it
+  Array array;     // converted to the input's type; feeds_free frees it
+  ClassNames rows; // names of its rows, if it is made of images
 } Fed;
 typedef struct FedList {
   uint32_t n;
@@ -363,6 +364,7 @@ typedef struct Result {
   Array array;
   ClassNames element; // names of what the elements, class numbers, stand for
   ClassNames *axis;   // by axis: names of its positions; NULL: no axis has names
+  bool files;         // the names of axis 0 are those of files
 } Result;
 // Reads the tensor of this kind and name into a new array (array_free). All ranks call it together;
 // only rank 0 gets the data. Returns false after an error.
@@ -371,7 +373,8 @@ MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKin
 // Sets the names of the classes that elements or positions of the result stand for (class_names.c).
 // g is the graph that was selected for the command.
 void result_classes(Session *s, const Graph *g, Result *r);
-// Adds the names to a JSON object: "classes" by number, and "positions" by dim.
+// Adds the names to a JSON object: "classes" by number, and "positions" by dim, unless they are
+// very many.
 void result_classes_json(json_t *out, const Result *r);
 // Returns the names of the classes of an input; none if its source has no classes, or if they are
 // not known.

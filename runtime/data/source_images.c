@@ -246,6 +246,26 @@ bool image_row(const RowSource *s, int64_t row, int64_t epoch, ImageWork *w, voi
   return true;
 }
 
+// -- names --------------------------------------------------------------------------------------
+
+ClassNames source_row_names(Arena *a, const DataSource *s, const char *directory) {
+  ClassNames out = {0};
+  ImageFiles f;
+  if (s->kind != SOURCE_IMAGES) return out;
+  char *path = path_under(directory, s->path);
+  size_t skip = strlen(path) - strlen(s->path); // the folder of the model is not shown
+  if (image_files(path, &f, diag_new(a), s->pos)) {
+    const char **name = arena_array(a, const char *, (size_t)f.n + 1);
+    int64_t last = s->row_last > 0 && s->row_last < f.n ? s->row_last : f.n;
+    for (int64_t i = s->row_first; i < last; i++)
+      name[out.n++] = arena_text(a, f.path[i] + skip, strlen(f.path[i] + skip));
+    out.name = name;
+    image_files_free(&f);
+  }
+  free(path);
+  return out;
+}
+
 // -- reports ------------------------------------------------------------------------------------
 
 void image_rows_report(const struct ImageRows *m, SourceReport *out) {
