@@ -60,8 +60,8 @@ static int by_preview(const void *x, const void *y) {
 
 // Prices the first seed of each family of a sorted list, while more than `left` of the work is
 // left. Estimates say little about what needs more than the memory, and recomputation takes several
-// programs to price. So such seeds are first priced without it, and those that then take least time
-// also with it.
+// programs to price. So seeds are first priced without it, and those that do not fit and then take
+// least time also with it, while more than half of `left` is left.
 static void price_seeds(Joint *j, const TriedList *list, double left) {
   bool seen[UINT8_MAX + 1] = {false};
   TriedList over = {0};
@@ -69,15 +69,11 @@ static void price_seeds(Joint *j, const TriedList *list, double left) {
     Tried *c = list->at[i];
     if (seen[c->family]) continue;
     seen[c->family] = true;
-    if (!c->over) {
-      joint_price(j, c);
-      continue;
-    }
     joint_preview(j, c);
     if (c->previewed) vec_push(j->a, over) = c;
   }
   if (over.n) qsort(over.at, over.n, sizeof *over.at, by_preview);
-  for (uint32_t i = 0; i < over.n && j->work > left; i++) {
+  for (uint32_t i = 0; i < over.n && j->work > left / 2; i++) {
     double enough = joint_enough(j);
     if (!enough || over.at[i]->choice.price.unlimited <= enough) joint_price(j, over.at[i]);
   }

@@ -7,7 +7,8 @@
 //             and vocabulary: the sets with the lowest estimates on two processors;
 //             the others split data; with and without a soft rule for data on that axis, and ZeRO
 //   sequence  as tensor with a soft rule and ZeRO, but the axis splits a single dim of such a set: the
-//             heads in attention, positions elsewhere
+//             heads in attention, positions elsewhere. On a mesh of one axis each dim is tried:
+//             estimates count scores that attention in blocks does not store
 //   both      all axes split data and, beside it, those dims of such a set that are in no tensor with
 //             these: the rows of tables of embeddings, say
 //   dims      the layouts of dims with the lowest estimates, by branch and bound (search.c), and these
@@ -29,10 +30,10 @@ enum {
   TENSOR_WITHIN,
   SOFT_WITHIN,
   SEQUENCE,
-  SEQUENCE_ALONE,
   BOTH,
   DIMS,
-  YOURS
+  YOURS,
+  SEQUENCE_ALONE // and the kinds after it, one for each dim of the set
 };
 enum {
   TENSOR_SETS = 2, // sets of dims of parameters that the seeds use
@@ -237,13 +238,14 @@ static void add_tensor(Seeds *s, const Mesh *mesh, int axis, DimSet set, Base *p
 // dim is not, data; the other axes split data. Parameters are split over all axes.
 static void add_sequence(Seeds *s, const Mesh *mesh, const Base *base) {
   LayoutRule shard = {.scope = LAYOUT_PARAMETERS, .axes = all_axes(mesh, -1)};
+  int nth = 0;
   for (uint32_t d = 0; base->set >> d; d++) {
     if (!(base->set >> d & 1)) continue;
     Layout l = data_layout(s, mesh, base->axis);
     l = split_tensors(s, mesh, l, base->axis, (DimSet)1 << d);
     l = with_axis(s, &l, soft_data(s), base->axis);
     l = joint_with(s->j, s->a, &l, &shard);
-    add(s, mesh, &l, mesh->naxes > 1 ? SEQUENCE : SEQUENCE_ALONE);
+    add(s, mesh, &l, mesh->naxes > 1 ? SEQUENCE : (uint8_t)(SEQUENCE_ALONE + nth++));
   }
 }
 
