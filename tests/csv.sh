@@ -88,6 +88,11 @@ for model in iris drop; do
   done
   same "$model: the parameters of ranks" "$model..safetensors" "$model.3.safetensors"
 done
+# A file with a header alone, between others.
+mkdir parts && head -n 40 train.csv >parts/1.csv && head -n 1 train.csv >parts/2.csv && (head -n 1 train.csv; tail -n +41 train.csv) >parts/3.csv
+sed 's|train.csv|parts/*.csv|' iris.mesh >parts.mesh
+expect "a file without rows and ranks" 0 '' "$meshc" train parts.mesh -q --set train.epochs=5 --mesh p=3 --layout b=p --np 3 --timeout 30 --save-params parts.safetensors
+same "the parameters of several files" iris..safetensors parts.safetensors
 mv train.csv train.old
 sed '80s/;/;x;/' train.old >train.csv
 expect "a row of another rank is wrong" 5 'train.csv:80: 7 columns, but the first line has 6' "$meshc" train drop.mesh -q --mesh p=3 --layout b=p --np 3 --timeout 30

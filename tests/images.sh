@@ -52,11 +52,15 @@ expect "predict --data" 0 '^found \[b 3: set/test/across/a.png, ' "$meshc" predi
 expect "as JSON" 0 '"positions": \{ "b": \[ "set/test/across/a.png"' sh -c \
   "'$meshc' predict signs.mesh --params signs.safetensors --data test --json | tr -d '\n' | tr -s ' '"
 expect "predict a file" 0 '\[(across|down|smooth)\]' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test/down/a.png
+mkdir -p "set/new" && cp set/test/down/a.png "set/new/a[1].png"
+expect "a name with brackets" 0 '^found \[b 1: set/new/a\[1\].png\]' "$meshc" predict signs.mesh --params signs.safetensors --feed 'picture=set/new/a[1].png'
 mkdir -p other/sideways && draw png 16 16 3 other/sideways/1.png
 sed 's/"set\/test"/"other"/g' signs.mesh >other.mesh
 expect "another class" 5 "other/sideways/1.png: its folder 'sideways' is none of the classes" \
   "$meshc" eval other.mesh --params signs.safetensors --set b=1
 mv set/hidden set/train
+sed 's|labels("set/test")|labels("set/test/*/")|; s|images("set/test")|images("set/test/*/")|' signs.mesh >slash.mesh
+expect "a path that ends in a slash" 0 'classes: across 1, down 1, smooth 1' "$meshc" data slash.mesh --data test
 expect "shuffled rows" 0 '^found \[b 24\] i32' "$meshc" predict signs.mesh --params signs.safetensors --data train
 
 # -- a library that is missing ---------------------------------------------------------------------
@@ -98,6 +102,9 @@ check "differs" test "$(cmp -s one.safetensors many.safetensors || echo differs)
 # evaluation draws nothing: the sum of the files
 expect "eval --data train" 0 'train loss -?[0-9]' "$meshc" eval sum.mesh --data train --params one.safetensors --mesh p=2 --layout b=p
 cp "$tmp/out" first
+sed 's/y = 16, x = 16/y = 20, x = 20/; s/pad = 3/pad = 2/' sum.mesh >pad.mesh
+expect "padding makes an image large enough in training" 0 '' "$meshc" train pad.mesh -q --save-params pad.safetensors
+expect "and in evaluation" 0 'train loss -?[0-9]' "$meshc" eval pad.mesh --data train --params pad.safetensors
 expect "eval with another seed" 0 '' "$meshc" eval sum.mesh --data train --params one.safetensors --seed 5
 same "evaluations" first "$tmp/out"
 

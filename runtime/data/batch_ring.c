@@ -110,7 +110,8 @@ static void sleep_while_full(BatchRing *r) {
 }
 
 Batch *ring_claim(BatchRing *r) {
-  if (is_full(r)) sleep_while_full(r);
+  // A wake-up may come late, and be meant for an earlier sleep: look again.
+  while (!atomic_load(&r->stopped) && is_full(r)) sleep_while_full(r);
   if (atomic_load(&r->stopped)) return NULL;
   return &r->batch[batches_filled(r) % r->slots];
 }

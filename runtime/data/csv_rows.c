@@ -174,8 +174,10 @@ static bool open_file(CsvRows *c, CsvFile *f, Diag *d) {
 
 // -- files --------------------------------------------------------------------------------------
 
+// Until a file is opened, its first row lies behind all rows.
 static void add_file(CsvRows *c, const char *path) {
-  c->file[c->nfiles++] = (CsvFile){.path = mem_text(path), .text = {.file = {.fd = -1}}};
+  c->file[c->nfiles++] =
+      (CsvFile){.path = mem_text(path), .first = INT64_MAX, .text = {.file = {.fd = -1}}};
 }
 
 // Lists the files: the one of that name or those that match its stars.
@@ -188,12 +190,15 @@ static bool list_files(CsvRows *c, const char *path, Diag *d) {
   return good;
 }
 
+// Returns how many processes on this machine may keep the rows of an input in memory.
+static int processes_of(const FeedInput *input) { return input->parts > 1 ? input->parts : 1; }
+
 static CsvRows *new_rows(const FeedInput *input) {
   CsvRows *c = mem_zeroed(1, sizeof *c);
   c->decoder.input = input;
   c->first = input->source->row_first;
   c->last = input->source->row_last > 0 ? input->source->row_last : INT64_MAX;
-  c->keep = input->keep ? input->keep : memory_free_bytes() / 2;
+  c->keep = input->keep ? input->keep : memory_free_bytes() / 2 / processes_of(input);
   c->tables = true;
   c->open_block = -1;
   return c;
@@ -267,12 +272,12 @@ int64_t csv_rows_dropped(const CsvRows *c, const int64_t **row) {
 
 // -- single rows --------------------------------------------------------------------------------
 
+// Returns the file that has a row. A file without rows begins where the next one does.
 static uint32_t file_of(const CsvRows *c, int64_t row) {
   uint32_t low = 0, high = c->nfiles - 1;
   while (low < high) {
     uint32_t middle = (low + high + 1) / 2;
-    bool before = c->file[middle].first <= row && c->file[middle].rows;
-    if (before)
+    if (c->file[middle].first <= row)
       low = middle;
     else
       high = middle - 1;

@@ -62,6 +62,11 @@ static bool read_folder(const char *path, ImageFiles *files, ImageFiles *folders
   return true;
 }
 
+static bool say_unread(const char *path, Diag *d, Pos at) {
+  return diag_error(d, DIAG_FILE_MISSING, at, "cannot read the folder %s: %s", path,
+                    strerror(errno));
+}
+
 // Adds the images of a folder or, if it has none, of its folders.
 static bool list_folder(const char *path, ImageFiles *out, Diag *d, Pos at) {
   ImageFiles inner = {0};
@@ -72,24 +77,25 @@ static bool list_folder(const char *path, ImageFiles *out, Diag *d, Pos at) {
     good = read_folder(inner.path[i], out, NULL);
     if (!good) bad = inner.path[i];
   }
-  if (!good)
-    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the folder %s: %s", bad, strerror(errno));
+  if (!good) (void)say_unread(bad, d, at);
   image_files_free(&inner);
   return good;
 }
 
-static void list_matches(const char *path, ImageFiles *out) {
+static bool list_matches(const char *path, ImageFiles *out, Diag *d, Pos at) {
   glob_t g = {0};
+  bool good = true;
   int found = glob(path, GLOB_NOSORT, NULL, &g);
   if (found == GLOB_NOSPACE) mem_exhausted(0);
-  for (size_t i = 0; found == 0 && i < g.gl_pathc; i++) {
+  for (size_t i = 0; found == 0 && good && i < g.gl_pathc; i++) {
     const char *name = g.gl_pathv[i];
     if (is_image(name))
       add(out, mem_text(name));
     else if (is_folder(name))
-      (void)read_folder(name, out, NULL);
+      good = read_folder(name, out, NULL) || say_unread(name, d, at);
   }
   if (found == 0) globfree(&g);
+  return good;
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -100,10 +106,11 @@ bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
   struct stat s;
   bool good = true;
   *out = (ImageFiles){0};
-  if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+  bool there = stat(path, &s) == 0;
+  if (there && S_ISDIR(s.st_mode))
     good = list_folder(path, out, d, at);
-  else if (strpbrk(path, "*?["))
-    list_matches(path, out);
+  else if (!there && strpbrk(path, "*?["))
+    good = list_matches(path, out, d, at);
   else
     add(out, mem_text(path));
   if (!good) return false;
@@ -126,6 +133,7 @@ size_t image_folder(const char *path, const char **name) {
     *name = ".";
     return 1;
   }
+  while (slash > path && slash[-1] == '/') slash--; // "animals/cat//1.png"
   const char *from = slash;
   while (from > path && from[-1] != '/') from--;
   *name = from;

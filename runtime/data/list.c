@@ -192,15 +192,15 @@ static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
 static bool list_image(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   ImageWork w = {0};
   Image x;
-  void *bytes = room_for(&w.file, (size_t)f->size + 1);
-  bool ok = datafile_read(f, 0, f->size, bytes, why) &&
-            image_decode(bytes, (size_t)f->size, 0, &w, &x, why);
+  char *bytes = datafile_whole(f, IMAGE_FILE_MOST, why);
+  bool ok = bytes && image_decode((unsigned char *)bytes, (size_t)f->size, 0, &w, &x, why);
   if (ok) {
     ArrayPlace p = {.raw = {'u', 1, false}, .rank = x.channels == 1 ? 2 : 3};
     p.size[0] = x.height, p.size[1] = x.width, p.size[2] = x.channels;
     ok = (place_count(&p) || why_not(why, "has too many pixels")) && list_one(a, &p, out);
   }
   image_work_free(&w);
+  free(bytes);
   return ok;
 }
 

@@ -74,6 +74,11 @@ static bool check_row(const RowSource *s, Diag *d) {
   return false;
 }
 
+// Returns the most bytes of a file that this process keeps: its share of an eighth of what is free.
+static int64_t most_cached(const FeedInput *input) {
+  return memory_free_bytes() / 8 / (input->parts > 1 ? input->parts : 1);
+}
+
 bool source_open(RowSource *s, const FeedInput *input, const char *directory, uint64_t seed,
                  Diag *d) {
   const DataSource *w = input->source;
@@ -88,7 +93,7 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
     if (i != input->over) s->row_elements *= input->size[i];
   if (!openers[w->kind](s, d) || !take_range(s, d) || !check_row(s, d)) return false;
   if (s->file.fd >= 0 && !s->memory)
-    s->cache = file_cache_new(&s->file, input->keep ? input->keep : memory_free_bytes() / 8);
+    s->cache = file_cache_new(&s->file, input->keep ? input->keep : most_cached(input));
   return true;
 }
 
@@ -165,8 +170,10 @@ static bool read_row(const RowSource *s, int64_t row, void *scratch, void *out, 
   if (!bytes) return false;
   if (raw_convert(s->raw, bytes, s->row_elements, s->scale, s->input->type, out, &bad)) return true;
   double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
-  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path,
-                 (long long)(s->first + row), (long long)bad, value, dtype_text(s->input->type));
+  int64_t at = s->first + row;
+  const char *path = s->shards ? token_shards_path(s->shards, &at) : s->path;
+  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", path,
+                 (long long)at, (long long)bad, value, dtype_text(s->input->type));
 }
 
 bool source_rows(const RowSource *s, int64_t n, const int64_t *row, void *scratch, char *out,

@@ -16,7 +16,7 @@
 
 enum {
   SIDE_MOST = 1 << 16,
-  FILE_MOST = 1 << 30,
+  FILE_MOST = IMAGE_FILE_MOST,
   KEPT_RATIO = 4, // an image with more pixels than this many inputs is not kept
   FREE_PART = 4   // the part of the free memory that kept images may take
 };

@@ -101,6 +101,12 @@ static uint32_t shard_of(const TokenShards *t, int64_t row) {
   return low;
 }
 
+const char *token_shards_path(const TokenShards *t, int64_t *row) {
+  uint32_t k = shard_of(t, *row);
+  *row -= t->shard[k].first;
+  return t->files.path[k];
+}
+
 static bool open_shard(TokenShards *t, uint32_t k, char *why) {
   Datafile *f = &t->shard[k].file;
   if (f->fd >= 0) return true;

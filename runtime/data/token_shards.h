@@ -17,6 +17,8 @@ typedef struct TokenForm {
 TokenShards *token_shards_open(const char *path, const TokenForm *form, Diag *d, Pos at);
 void token_shards_close(TokenShards *t); // NULL is allowed
 int64_t token_shards_rows(const TokenShards *t);
+// Returns the path of the shard that has row *row, and makes *row the number within that shard.
+const char *token_shards_path(const TokenShards *t, int64_t *row);
 // Reads the bytes of a row to `out`. Returns false with a reason in `why` that names the shard. One
 // thread reads at a time.
 MUST_USE bool token_shards_read(TokenShards *t, int64_t row, void *out, char *why);

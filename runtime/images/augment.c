@@ -119,7 +119,8 @@ bool image_plan(const ImageSpec *s, const ImageDraws *d, int64_t height, int64_t
                 int64_t rows, int64_t columns, ImagePlan *out, char *why) {
   double u[4] = {0};
   bool random = d->random && s->crop == CROP_RANDOM;
-  int64_t pad = random ? s->pad : 0;
+  int64_t pad =
+      s->crop == CROP_RANDOM ? s->pad : 0; // without draws: the middle of the padded image
   *out = (ImagePlan){.brightness = 1, .contrast = 1, .saturation = 1};
   whole_box(height, width, out);
   if (d->random) {

@@ -22,6 +22,7 @@
   F(error)                                                                                         \
   F(set_read_fn)                                                                                   \
   F(set_user_limits)                                                                               \
+  F(set_crc_action)                                                                                \
   F(read_info)                                                                                     \
   F(get_image_height)                                                                              \
   F(get_image_width)                                                                               \
@@ -112,6 +113,7 @@ static void on_free(png_structp p, void *memory) {
 
 static bool decode(Decoding *d) {
   png.set_user_limits(d->png, SIDE_MOST, SIDE_MOST);
+  png.set_crc_action(d->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
   png.set_read_fn(d->png, d, on_read);
   png.read_info(d->png, d->info);
   int64_t height = png.get_image_height(d->png, d->info),

@@ -13,6 +13,7 @@
 // Most pixels of an image: 2^27, with at most 2^16 on a side, so that a small hostile file does not
 // ask for all memory.
 enum { IMAGE_PIXELS = 1 << 27 };
+enum { IMAGE_FILE_MOST = 1 << 30 }; // most bytes of a file
 
 // A block of memory that grows to the largest use.
 typedef struct Room {
