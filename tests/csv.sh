@@ -104,6 +104,16 @@ check "missing values are counted" says 'petal length .* 10 missing'
 check "rates" says 'batches are delivered at .*rows/s; the step needs .*rows/s'
 expect "data as JSON" 0 '"schema": "meshc.data/1"' "$meshc" data iris.mesh --json
 
+# -- one decision on the header for all sources of a file --------------------------------------------
+printf 'colour;len\nred;1,5\nblue;2,5\nred;1,4\nblue;2,6\n' >hd.csv
+printf 'dim b = 4\ninput x[b]\ninput c[b]: i32\noutput o = x\noutput p = c\ndata test over b { x = csv("hd.csv", column = 1, decimal = ",", rows = 0..4), c = csv("hd.csv", column = 0, classes = ("blue", "red"), rows = 0..4) }\n' >hd.mesh
+expect "numbers and texts of a row" 0 '^  \[1.5, 2.5, 1.4, 2.6\]' "$meshc" predict hd.mesh
+check "numbers and texts: names" says '(red, blue, red, blue|1, 0, 1, 0)\]'
+sed 's/column = 0, classes/column = 0, header = false, classes/; s/"red")/"red", "colour")/' hd.mesh >differ.mesh
+expect "with and without a header" 5 'hd.csv is read with a header for input x, and without one for input c' "$meshc" predict differ.mesh
+check "with and without a header: what to change" says 'header = true'
+expect "inspect knows decimal commas" 0 '4 rows, 2 columns, a header' "$meshc" inspect hd.csv
+
 # -- packed, in parts ------------------------------------------------------------------------------
 gzip -k train.csv
 sed -n '1p;2,40p' train.csv >part-1.csv

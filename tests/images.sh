@@ -61,6 +61,12 @@ expect "another class" 5 "other/sideways/1.png: its folder 'sideways' is none of
 mv set/hidden set/train
 sed 's|labels("set/test")|labels("set/test/*/")|; s|images("set/test")|images("set/test/*/")|' signs.mesh >slash.mesh
 expect "a path that ends in a slash" 0 'classes: across 1, down 1, smooth 1' "$meshc" data slash.mesh --data test
+sed 's/set\/train/sett\/train/g' signs.mesh >lost.mesh
+expect "a folder that is not there" 5 'sett/train cannot be opened: No such file or directory' "$meshc" data lost.mesh --data train
+mkdir stray && cp -r set/test/* stray && cp set/test/down/a.png stray/stray.png
+sed 's/set\/test/stray/g' signs.mesh >stray.mesh
+expect "a stray image" 5 'stray has images of its own, such as .*stray.png, and in folders' "$meshc" data stray.mesh --data test
+check "a stray image: what to change" says 'stray/\*/\*'
 expect "shuffled rows" 0 '^found \[b 24\] i32' "$meshc" predict signs.mesh --params signs.safetensors --data train
 
 # -- a library that is missing ---------------------------------------------------------------------

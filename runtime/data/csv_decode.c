@@ -8,15 +8,6 @@
 
 // -- fields -------------------------------------------------------------------------------------
 
-static bool means_missing(const char *text, size_t n) {
-  static const char *const words[] = {"NA",   "N/A",  "n/a",  "na", "NaN", "nan",
-                                      "NULL", "null", "None", "?",  "-",   "#N/A"};
-  if (n == 0) return true;
-  for (size_t i = 0; i < countof(words); i++)
-    if (strlen(words[i]) == n && memcmp(text, words[i], n) == 0) return true;
-  return false;
-}
-
 static double date_value(const DataSource *s, double seconds) {
   return (seconds - s->since) / (s->seconds ? 1 : 86400);
 }
@@ -76,7 +67,7 @@ static void refuse(CsvDecoder *c, const CsvFile *f, const CsvField *field, int64
                   : "add it to the classes of the source";
   else if (f->format.decimal == '.' && csv_number(field->text, field->n, ',', &x))
     c->hint = "decimal = \",\" reads numbers with a decimal comma";
-  else if (means_missing(field->text, field->n))
+  else if (csv_means_missing(field->text, field->n))
     c->hint =
         "columns count from 0; missing = mean, zero, drop or a number says what stands for it";
 }
@@ -90,7 +81,7 @@ static const char *decode_field(CsvDecoder *c, const CsvFile *f, int64_t column,
   const char *stop = csv_field(p, end, &f->format, &c->spare, &field, &out->stopped, out->why);
   if (!stop) return NULL;
   double *x = &c->value[place];
-  bool empty = field.n == 0 || (s->missing && means_missing(field.text, field.n)), good;
+  bool empty = field.n == 0 || (s->missing && csv_means_missing(field.text, field.n)), good;
   if (empty && s->classes == CLASSES_LISTED && field.n)
     empty = classes_find(&c->classes, field.text, field.n, false) < 0;
   good = empty ? missing_value(c, place, x)
@@ -159,45 +150,11 @@ static const char *next_name(const char **list, size_t *n) {
 
 static bool is_named(const DataSource *s) { return s->first == -1; }
 
-// Returns whether the source reads column i of the file by its number.
-static bool reads_column(const CsvFile *f, int64_t i) { return i < f->width && f->slot[i] >= 0; }
-
-// Returns true if the text of the first row cannot be a value of the source: then it is a header.
-static bool is_no_value(CsvDecoder *c, const CsvFile *f, const char *text) {
-  double x;
-  if (means_missing(text, strlen(text)) || c->input->source->classes == CLASSES_AUTO) return false;
-  return c->input->source->missing != MISSING_MASK && !text_value(c, f, text, strlen(text), &x);
-}
-
-// Returns true if the rows below the first have numbers in column i, and nothing else.
-static bool numbers_below(const CsvHead *h, uint32_t i, char decimal) {
-  double x;
-  bool any = false;
-  for (uint32_t k = 1; k < h->n; k++) {
-    const char *text = i < h->row[k].n ? h->row[k].field[i] : "";
-    if (means_missing(text, strlen(text))) continue;
-    if (!csv_number(text, strlen(text), decimal, &x)) return false;
-    any = true;
-  }
-  return any;
-}
-
-// Returns whether the first row is a header. Columns are named in one. Else it is one if a field is
-// no value although a value is expected there: the source reads the column, or the next rows have
-// numbers in it.
-static bool has_header(CsvDecoder *c, const CsvFile *f, const CsvHead *h) {
-  const DataSource *s = c->input->source;
-  double x;
+// Returns whether the first row is a header: the source says it, names columns, or the file shows
+// it.
+static bool has_header(const DataSource *s, const CsvHead *h) {
   if (s->header >= 0) return s->header;
-  if (is_named(s)) return true;
-  for (uint32_t i = 0; i < h->row[0].n; i++) {
-    const char *text = h->row[0].field[i];
-    char decimal = f->format.decimal;
-    if (csv_number(text, strlen(text), decimal, &x)) continue;
-    if (reads_column(f, i) && is_no_value(c, f, text)) return true;
-    if (*text && numbers_below(h, i, decimal)) return true;
-  }
-  return false;
+  return is_named(s) || csv_has_header(h);
 }
 
 static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord *r, bool header,
@@ -314,7 +271,8 @@ static bool place_columns(CsvDecoder *c, CsvFile *f, const CsvHead *h, Diag *d) 
   for (int64_t i = 0; i < f->width; i++) f->slot[i] = -1;
   bool named = is_named(s);
   if (!named && !(s->columns ? listed_columns(c, f, d) : numbered_columns(c, f, d))) return false;
-  bool header = has_header(c, f, h);
+  bool header = has_header(s, h);
+  f->headed = header;
   f->begin = header ? h->row[0].next : h->row[0].offset;
   return !named || named_columns(c, f, &h->row[0], header, d);
 }

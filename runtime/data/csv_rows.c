@@ -264,6 +264,7 @@ void csv_rows_close(CsvRows *c) {
 int64_t csv_rows_kept(const CsvRows *c) { return c->table ? c->room * c->row_bytes : 0; }
 int64_t csv_rows_count(const CsvRows *c) { return c->rows; }
 int64_t csv_rows_columns(const CsvRows *c) { return c->decoder.columns; }
+bool csv_rows_headed(const CsvRows *c) { return c->file[0].headed; }
 const int64_t *csv_rows_missed(const CsvRows *c) { return c->decoder.missed; }
 int64_t csv_rows_dropped(const CsvRows *c, const int64_t **row) {
   *row = c->dropped;

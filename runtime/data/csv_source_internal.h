@@ -29,6 +29,7 @@ typedef struct CsvFile {
   int64_t width;       // columns of a row
   int32_t *slot;       // by column: its place in a row of numbers, or -1
   int64_t begin;       // offset of the first row behind the header
+  bool headed;         // the first row is a header
   int64_t first, rows; // number of its first row in the source, and of its rows
   int64_t *block;      // offset of every CSV_BLOCK-th row
   int64_t end;         // offset behind its last row
@@ -67,6 +68,7 @@ CsvRows *csv_rows_open(const FeedInput *input, const char *path, Diag *d);
 void csv_rows_close(CsvRows *c);            // c may be NULL
 int64_t csv_rows_count(const CsvRows *c);   // all rows of the files, or up to DataSource.row_last
 int64_t csv_rows_columns(const CsvRows *c); // numbers in a row
+bool csv_rows_headed(const CsvRows *c);     // the first file has a header
 // Writes the rows first + row[0..n) of the files, which are in the range of the source, in the type
 // of the input. Returns false with a reason in `why` that names file and line.
 MUST_USE bool csv_rows_get(CsvRows *c, int64_t first, int64_t n, const int64_t *row, char *out,

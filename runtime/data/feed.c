@@ -5,6 +5,7 @@
 // position of a feed is two integers, epoch and row, and every mesh gets equal batches.
 #include "ir/base/guard.h"
 #include "runtime/data/batch_ring.h"
+#include "runtime/data/csv_source_internal.h"
 #include "runtime/data/image_source_internal.h"
 
 #include <pthread.h>
@@ -212,6 +213,38 @@ static void *read_ahead(void *feed) {
 
 // -- opening a feed -----------------------------------------------------------------------------
 
+static bool one_csv(const RowSource *a, const RowSource *b) {
+  return a->csv && b->csv && strcmp(a->path, b->path) == 0;
+}
+
+static const char *label(const RowSource *s) { return s->path ? s->path : "synthetic(...)"; }
+
+static bool say_unequal(const RowSource *s, const RowSource *first, Diag *d) {
+  diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+             "%s has %lld row%s for input %s, and %s has %lld for input %s", label(s),
+             (long long)s->rows, plural(s->rows), s->input->name, label(first),
+             (long long)first->rows, first->input->name);
+  if (one_csv(s, first))
+    diag_hint(d, "header = true or false for both, and the same rows, reads the file alike");
+  return false;
+}
+
+// Checks that all sources of one CSV file take its first line as a header, or none does. Else their
+// rows would not belong together.
+static bool agree_on_headers(const Feed *f, Diag *d) {
+  for (uint32_t i = 0; i < f->n; i++)
+    for (uint32_t k = 0; k < i; k++) {
+      const RowSource *s = &f->source[i], *other = &f->source[k];
+      if (!one_csv(s, other) || csv_rows_headed(s->csv) == csv_rows_headed(other->csv)) continue;
+      bool here = csv_rows_headed(s->csv);
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+                 "%s is read with a header for input %s, and without one for input %s", s->path,
+                 (here ? s : other)->input->name, (here ? other : s)->input->name);
+      return diag_hint(d, "write header = true in both sources, or header = false");
+    }
+  return true;
+}
+
 // Sets f->rows, the number of rows of an epoch, and checks that all sources have this number.
 // Sources of tokens or text may differ by one row, because their offsets may differ. Synthetic
 // sources have as many rows as the others or, without others, SYNTHETIC_BATCHES batches. Returns
@@ -223,14 +256,8 @@ static bool agree_on_rows(Feed *f, Diag *d) {
     const RowSource *s = &f->source[i];
     if (s->endless) continue;
     int64_t slack = first && s->sliding && first->sliding ? 1 : 0;
-    if (first && (s->rows > rows + slack || s->rows < rows - slack)) {
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
-                 "%s has %lld row%s for input %s, and %s has %lld for input %s",
-                 s->path ? s->path : "synthetic(...)", (long long)s->rows, plural(s->rows),
-                 s->input->name, first->path ? first->path : "synthetic(...)",
-                 (long long)first->rows, first->input->name);
-      return false;
-    }
+    if (first && (s->rows > rows + slack || s->rows < rows - slack))
+      return say_unequal(s, first, d);
     rows = first && rows < s->rows ? rows : s->rows;
     if (!first) first = s;
   }
@@ -345,7 +372,7 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
     for (int k = 0; k < 2; k++) atomic_init(&f->rows_of[k][i].to, INT64_MAX);
     ok = open_source(f, i, directory, d) && ok;
   }
-  if (ok && agree_on_rows(f, d) && drop_rows(f, d)) {
+  if (ok && agree_on_headers(f, d) && agree_on_rows(f, d) && drop_rows(f, d)) {
     make_room(f);
     if (start(f, d)) {
       arena_keep(f->facts); // feed_close frees it

@@ -67,6 +67,27 @@ static bool say_unread(const char *path, Diag *d, Pos at) {
                     strerror(errno));
 }
 
+// Returns true if none of the folders has an image. A folder with images of its own leaves its
+// folders out, so that a stray image would hide all classes.
+static bool check_hidden(const char *path, const ImageFiles *own, const ImageFiles *folders,
+                         Diag *d, Pos at) {
+  ImageFiles hidden = {0};
+  for (int64_t i = 0; i < folders->n && hidden.n == 0; i++)
+    (void)read_folder(folders->path[i], &hidden, NULL);
+  bool good = hidden.n == 0;
+  if (!good) {
+    diag_error(d, DIAG_DATA_SHAPE, at,
+               "%s has images of its own, such as %s, and in folders, such as %s", path,
+               own->path[0], hidden.path[0]);
+    diag_hint(d,
+              "move the ones or the others, or write the path with stars: \"%s/*/*\" are those "
+              "in folders",
+              path);
+  }
+  image_files_free(&hidden);
+  return good;
+}
+
 // Adds the images of a folder or, if it has none, of its folders.
 static bool list_folder(const char *path, ImageFiles *out, Diag *d, Pos at) {
   ImageFiles inner = {0};
@@ -77,7 +98,10 @@ static bool list_folder(const char *path, ImageFiles *out, Diag *d, Pos at) {
     good = read_folder(inner.path[i], out, NULL);
     if (!good) bad = inner.path[i];
   }
-  if (!good) (void)say_unread(bad, d, at);
+  if (!good)
+    (void)say_unread(bad, d, at);
+  else if (own)
+    good = check_hidden(path, out, &inner, d, at);
   image_files_free(&inner);
   return good;
 }
@@ -111,8 +135,10 @@ bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
     good = list_folder(path, out, d, at);
   else if (!there && strpbrk(path, "*?["))
     good = list_matches(path, out, d, at);
-  else
+  else if (there)
     add(out, mem_text(path));
+  else
+    good = diag_error(d, DIAG_FILE_MISSING, at, "%s cannot be opened: %s", path, strerror(ENOENT));
   if (!good) return false;
   if (out->n) qsort(out->path, (size_t)out->n, sizeof *out->path, by_bytes);
   if (out->n) return true;

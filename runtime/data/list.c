@@ -66,11 +66,13 @@ static bool list_idx(Arena *a, const Datafile *f, ArrayList *out, char *why) {
 
 // -- csv files ----------------------------------------------------------------------------------
 
-static void count_field(CsvColumn *c, const CsvField *field, char decimal) {
+// A number may have either decimal sign: the file does not say which it has.
+static void count_field(CsvColumn *c, const CsvField *field) {
   double x;
   if (!field->n) {
     c->missing++;
-  } else if (!csv_number(field->text, field->n, decimal, &x)) {
+  } else if (!csv_number(field->text, field->n, '.', &x) &&
+             !csv_number(field->text, field->n, ',', &x)) {
     c->others++;
   } else {
     c->low = c->numbers && c->low < x ? c->low : x;
@@ -87,7 +89,7 @@ static void count_row(const CsvWalk *w, CsvSpare *spare, ArrayList *out, CsvRow 
   uint32_t n = 0;
   for (CsvField field;; p++, n++) {
     p = csv_field(p, w->end, &w->format, spare, &field, &stopped, row->why);
-    if (n < out->ncolumns) count_field(&out->column[n], &field, w->format.decimal);
+    if (n < out->ncolumns) count_field(&out->column[n], &field);
     if (*p == '\n') break;
   }
   if (++n == out->ncolumns) return;
@@ -118,26 +120,6 @@ static bool list_rows(CsvText *t, const CsvHead *head, int64_t begin, const char
   return row.next || why_not(why, "line %lld: %.100s", (long long)csv_line(path, offset), row.why);
 }
 
-// Returns true if the first row has text in column i, and the rows below it have numbers there.
-static bool heads_numbers(const CsvHead *h, uint32_t i) {
-  double x;
-  bool any = false;
-  const char *text = h->row[0].field[i];
-  if (!*text || csv_number(text, strlen(text), '.', &x)) return false;
-  for (uint32_t k = 1; k < h->n; k++) {
-    text = i < h->row[k].n ? h->row[k].field[i] : "";
-    if (*text && !csv_number(text, strlen(text), '.', &x)) return false;
-    any |= *text != 0;
-  }
-  return any;
-}
-
-static bool looks_like_header(const CsvHead *h) {
-  for (uint32_t i = 0; i < h->row[0].n; i++)
-    if (heads_numbers(h, i)) return true;
-  return false;
-}
-
 static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
   CsvText t;
   CsvHead head;
@@ -153,7 +135,7 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
   if (ok && !head.n) ok = why_not(why, "has no rows");
   if (ok) {
     const CsvRecord *first = &head.row[0];
-    bool header = looks_like_header(&head);
+    bool header = csv_has_header(&head);
     out->ncolumns = first->n;
     out->column = arena_array(a, CsvColumn, first->n + 1);
     for (uint32_t i = 0; header && i < out->ncolumns; i++) out->column[i].name = first->field[i];

@@ -108,6 +108,13 @@ typedef struct CsvHead {
 // faulty row, or -1.
 MUST_USE bool csv_head(Arena *a, CsvText *t, CsvFormat f, CsvHead *out, int64_t *offset, char *why);
 
+// -- csv_header.c -------------------------------------------------------------------------------
+// Returns true if text[0..n) is empty or one of the words for a missing value.
+bool csv_means_missing(const char *text, size_t n);
+// Returns whether the first row of a file is a header, which the file alone decides: a column has
+// text in its first row, and below it only numbers or texts that begin like one, such as dates.
+bool csv_has_header(const CsvHead *h);
+
 // -- csv_number.c -------------------------------------------------------------------------------
 // Parses the finite decimal number that begins at p, rounded correctly. Returns the first byte
 // behind it, or NULL if there is none.

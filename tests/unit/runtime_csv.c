@@ -176,6 +176,29 @@ static void separators(void **state) {
   EXPECT(&s, 2, 1, 2);
 }
 
+// The file decides whether it has a header: all sources of it count the same rows.
+static void headers(void **state) {
+  (void)state;
+  DataSource number = csv("t.csv", 1, 2), text = csv("t.csv", 0, 1);
+  number.separator = text.separator = ";";
+  number.decimal = ",";
+  text.classes = CLASSES_LISTED;
+  text.class_list = "red\nblue\ncolour\n";
+  put_text("t.csv", "colour;length\nred;1,5\nblue;NA\nred;2,5\n");
+  number.missing = MISSING_VALUE;
+  EXPECT(&number, 1, 1.5, 0, 2.5);
+  EXPECT(&text, 1, 0, 1, 0);
+  put_text("t.csv", "colour;day\nred;03.05.2010\nblue;04.05.2010\n");
+  EXPECT(&text, 1, 0, 1);
+  put_text("t.csv", "red;1,5\nblue;2,5\n");
+  EXPECT(&text, 1, 0, 1);
+  EXPECT(&number, 1, 1.5, 2.5);
+  put_text("t.csv", "colour\nred\n"); // nothing tells
+  EXPECT(&text, 1, 2, 0);
+  text.header = 1;
+  EXPECT(&text, 1, 0);
+}
+
 static void columns(void **state) {
   (void)state;
   DataSource s = csv("t.csv", -1, -1);
@@ -339,10 +362,19 @@ static void unclosed_quotes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(numbers_as_strtod), TEST(no_numbers),      TEST(dates),
-      TEST(separators),        TEST(columns),         TEST(packed_and_several),
-      TEST(missing_values),    TEST(dropped_for_all), TEST(classes),
-      TEST(date_columns),      TEST(large_files),     TEST(unclosed_quotes),
+      TEST(numbers_as_strtod),
+      TEST(no_numbers),
+      TEST(dates),
+      TEST(headers),
+      TEST(separators),
+      TEST(columns),
+      TEST(packed_and_several),
+      TEST(missing_values),
+      TEST(dropped_for_all),
+      TEST(classes),
+      TEST(date_columns),
+      TEST(large_files),
+      TEST(unclosed_quotes),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
