@@ -113,6 +113,7 @@ static NodeId stop_of(const Builder *b, NodeId scan) {
 
 void stops_find(Builder *b) {
   b->stop = arena_array(b->a, NodeId, b->g->region.n + 1);
+  if (b->opt->gpu) return; // a step of a GPU has all rounds: the host does not know the condition
   for (NodeId n = 1; n <= graph_count(b->g); n++)
     if (graph_node(b->g, n)->op == OP_SCAN)
       b->stop[graph_node(b->g, n)->attr.region] = stop_of(b, n);

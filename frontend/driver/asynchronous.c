@@ -70,6 +70,15 @@ static bool ranks_fit(const Session *s, Axes over) {
       return diag_hint(s->diag,
                        "use fewer ranks, or a mesh whose first axes are those of the batch");
     }
+  // groups of a rank, which has whole ones: those from that of its first processor on
+  int64_t own = each / (mesh_size(m) / axes_size(m, over));
+  for (int64_t r = 0; each && r < mesh_size(m); r++) {
+    int64_t at = axes_rank(m, over, r) - axes_rank(m, over, r / each * each);
+    if (at >= 0 && at < own) continue;
+    diag_error(s->diag, DIAG_UNSUPPORTED, train_of(s)->pos,
+               "sync = stale(...) needs neighbouring parts of the batch in a rank");
+    return diag_hint(s->diag, "split the batch over the axes in the order of the mesh");
+  }
   if (!each || ranks_local_count(s->ranks) == ranks_count(s->ranks)) return true;
   return refuse(s, train_of(s)->pos, "ranks on several machines",
                 "run all ranks on one machine, or use sync = every(...)");

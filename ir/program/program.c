@@ -218,14 +218,19 @@ int64_t program_bytes(const Program *p) {
   return bytes;
 }
 
-static int64_t scratch_of(const Program *p, const Ordered *o) {
+// Returns the largest value that a size has on a processor.
+static int64_t most_on(const Program *p, Size s) {
   int64_t most = 0;
-  if (o->kind != ORDERED_ARGSORT && o->kind != ORDERED_TOP_K) return 0;
   for (int64_t r = 0; r < mesh_size(&p->mesh); r++) {
-    int64_t n = size_on(p, o->n, r, -1);
+    int64_t n = size_on(p, s, r, -1);
     if (n > most) most = n;
   }
-  return ceil_div(2 * most * ORDERED_ENTRY, MEMORY_ALIGN) * MEMORY_ALIGN;
+  return most;
+}
+
+static int64_t scratch_of(const Program *p, const Ordered *o) {
+  if (o->kind != ORDERED_ARGSORT && o->kind != ORDERED_TOP_K) return 0;
+  return ceil_div(2 * most_on(p, o->n) * ORDERED_ENTRY, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
 static int64_t most_of(Size s) { return s.slot < 0 ? s.base : INT64_MAX; }
@@ -240,14 +245,15 @@ int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k) {
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
-int64_t matrix_right(const MatrixCall *m) {
+// Returns the most columns that the right-hand side of a solution has on a processor.
+static int64_t matrix_right(const Program *p, const MatrixCall *m) {
   int64_t n = matrix_rows[m->kind].result == MATRIX_SOLUTION;
-  for (int i = 0; i < m->nright; i++) n *= most_of(m->right[i].count);
+  for (int i = 0; i < m->nright; i++) n *= most_on(p, m->right[i].count);
   return n;
 }
 
-static int64_t matrix_scratch(const MatrixCall *m) {
-  MatrixSizes s = {m->m, m->n, matrix_right(m)};
+static int64_t matrix_scratch(const Program *p, const MatrixCall *m) {
+  MatrixSizes s = {m->m, m->n, matrix_right(p, m)};
   int64_t bytes = matrix_room(m->kind, &s) * (int64_t)sizeof(double);
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
@@ -277,7 +283,7 @@ int64_t program_scratch(const Program *p) {
     const Instr *in = &p->instr[i];
     int64_t bytes =
         in->kind == INSTR_ORDERED  ? scratch_of(p, &in->u.ordered)
-        : in->kind == INSTR_MATRIX ? matrix_scratch(&in->u.matrix)
+        : in->kind == INSTR_MATRIX ? matrix_scratch(p, &in->u.matrix)
         : in->kind == INSTR_GEMM
             ? gemm_scratch(in->u.gemm.factors, most_of(in->u.gemm.n), most_of(in->u.gemm.k))
             : 0;

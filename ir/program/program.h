@@ -417,8 +417,6 @@ typedef struct MatrixCall {
   } right[MAX_RANK];
   Ref a, b, dst; // b is a if there is no second argument
 } MatrixCall;
-// Returns the most columns of the second argument, 0 if there is none.
-int64_t matrix_right(const MatrixCall *m);
 
 typedef enum InstrKind {
   INSTR_KERNEL,

@@ -49,7 +49,7 @@ static bool begin(StaleGroup *g, int64_t t) {
   Stale *s = g->s;
   StaleClocks *b = s->clocks;
   Waiting w = {0};
-  if (!lock_take(s, &b->lock)) return false;
+  if (atomic_load(&s->broken) || !lock_take(s, &b->lock)) return false;
   if (exec_stop_requested(s->servers)) ask_to_stop(s);
   bool goes = t < atomic_load(&b->until);
   if (goes) atomic_store(&b->clock[g->number].begun, t + 1);

@@ -10,7 +10,7 @@ enum { STALE_SPINS = 300 }; // turns of a wait before it sleeps
 
 // -- what ranks share ---------------------------------------------------------------------------
 
-enum { SERVER_IDLE, SERVER_ASKED, SERVER_ENDS };
+enum { SERVER_IDLE, SERVER_ASKED };
 // A server, in the memory of its first processor.
 typedef struct StaleServer {
   atomic_uint lock;    // 0: free; 1: held; 2: held, and others wait for it
@@ -84,6 +84,7 @@ struct Stale {
   StaleGroup *group;
   int64_t from;
   pthread_mutex_t watching; // held by the thread that looks at the other ranks
+  atomic_bool ends;         // the server of this process is to end
   atomic_bool broken;       // a group of this process has failed
   bool no_threads;          // not all groups could be started
   uint64_t meetings;

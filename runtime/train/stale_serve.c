@@ -65,7 +65,7 @@ void *serve(void *context) {
       spin_pause();
       request = atomic_load(&own->request);
     }
-    if (request == SERVER_ENDS) return NULL;
+    if (atomic_load(&s->ends)) return NULL;
     if (request == SERVER_IDLE) {
       word_wait(&own->request, SERVER_IDLE);
       continue;
@@ -79,10 +79,10 @@ void *serve(void *context) {
 
 void server_end(Stale *s, pthread_t thread) {
   StaleServer *own = server_of(s, s->server);
-  atomic_store(&own->request, SERVER_ENDS);
+  atomic_store(&s->ends, true);
   word_wake(&own->request, INT_MAX);
   pthread_join(thread, NULL);
-  atomic_store(&own->request, SERVER_IDLE);
+  atomic_store(&s->ends, false);
 }
 
 // Makes update `number` of server q with the gradients in its inputs. The caller has its lock.
