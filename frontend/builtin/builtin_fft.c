@@ -281,6 +281,12 @@ static bool two_parts(Build *b, const Call *c, uint32_t at) {
                     c->ast->dims[at].name, (long long)call_size(b, c, at));
 }
 
+// Checks that dims i and k of the brackets are two.
+static bool apart(Build *b, const Call *c, uint32_t i, uint32_t k) {
+  Dims seen = {0};
+  return call_add(b, c, i, &seen) && call_add(b, c, k, &seen);
+}
+
 // Checks that dim `at` of the brackets has n elements.
 static bool has_length(Build *b, const Call *c, uint32_t at, uint32_t of, int64_t n) {
   if (call_size(b, c, at) == n) return true;
@@ -305,8 +311,9 @@ Value builtin_fft(Build *b, const Call *c) {
   Fourier f = {.b = b, .t = c->dim[0], .c = c->dim[1], .sign = inverse ? 1 : -1};
   Dtype type;
   if (!call_map(b, c, 2, 1, inverse ? "ifft[f, c -> t](x)" : "fft[t, c -> f](x)") ||
-      !call_has(b, c, 0, x) || !call_has(b, c, 1, x) || !call_new(b, c, 2, x, 0) ||
-      !two_parts(b, c, 1) || !has_length(b, c, 2, 0, call_size(b, c, 0)))
+      !call_has(b, c, 0, x) || !call_has(b, c, 1, x) || !apart(b, c, 0, 1) ||
+      !call_new(b, c, 2, x, 0) || !two_parts(b, c, 1) ||
+      !has_length(b, c, 2, 0, call_size(b, c, 0)))
     return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId from = operand(&f, c, &type);
@@ -321,8 +328,8 @@ Value builtin_rfft(Build *b, const Call *c) {
   Fourier f = {.b = b, .t = c->dim[0], .c = c->dim[2], .sign = -1, .scale = 1, .real_in = true};
   Dtype type;
   if (!call_map(b, c, 1, 2, "rfft[t -> f, c](x)") || !call_has(b, c, 0, x) ||
-      !call_new(b, c, 1, x, 0) || !call_new(b, c, 2, x, 0) || !two_parts(b, c, 2) ||
-      !has_length(b, c, 1, 0, call_size(b, c, 0) / 2 + 1))
+      !call_new(b, c, 1, x, 0) || !call_new(b, c, 2, x, 0) || !apart(b, c, 1, 2) ||
+      !two_parts(b, c, 2) || !has_length(b, c, 1, 0, call_size(b, c, 0) / 2 + 1))
     return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId from = operand(&f, c, &type);
@@ -341,8 +348,8 @@ Value builtin_irfft(Build *b, const Call *c) {
   Fourier f = {.b = b, .c = c->dim[1], .sign = 1, .real_out = true};
   Dtype type;
   if (!call_map(b, c, 2, 1, "irfft[f, c -> t](x)") || !call_has(b, c, 0, x) ||
-      !call_has(b, c, 1, x) || !call_new(b, c, 2, x, 0) || !two_parts(b, c, 1) ||
-      !has_length(b, c, 0, 2, call_size(b, c, 2) / 2 + 1))
+      !call_has(b, c, 1, x) || !apart(b, c, 0, 1) || !call_new(b, c, 2, x, 0) ||
+      !two_parts(b, c, 1) || !has_length(b, c, 0, 2, call_size(b, c, 2) / 2 + 1))
     return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId from = operand(&f, c, &type);

@@ -267,7 +267,7 @@ bool gemm_is_thin(const Gemm *g) {
 }
 
 int64_t thin_pieces(int64_t k) {
-  int64_t most = f32_gemm_is_long(k) ? SUM_LEAF * SUM_MIDDLE : SUM_LEAF_LIBRARY;
+  int64_t most = f32_gemm_is_long(k) ? SUM_LEAF : SUM_LEAF_LIBRARY; // a piece is one chain
   int64_t pieces = ceil_div(k, most);
   return pieces < THIN_PIECES ? THIN_PIECES : pieces;
 }
