@@ -111,6 +111,11 @@ char *file_text(Arena *a, const char *path, size_t *n);
 // Returns the rest of a stream, NUL-terminated, in the arena, and its length in *n. Returns NULL,
 // with errno set, if the stream cannot be read.
 char *stream_text(Arena *a, FILE *f, size_t *n);
+// The most bytes of a model or an imported file; larger ones are no models but data, or a device.
+enum { MODEL_BYTES = 64 << 20 };
+// As file_text and stream_text, but with errno EFBIG for more than MODEL_BYTES.
+char *model_text(Arena *a, const char *path, size_t *n);
+char *model_stream(Arena *a, FILE *f, size_t *n);
 // import.c: returns a copy of `file` in which imported functions and dims replace the imports, or
 // `file` itself if it has no imports. `path` is that of the model file, or NULL. Returns NULL after
 // errors.

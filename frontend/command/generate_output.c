@@ -2,6 +2,7 @@
 #include "frontend/command/generate_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool print(void *context, uint32_t text, const char *bytes, size_t n, bool last) {
   Generate *x = context;
@@ -55,6 +56,18 @@ static void say_rate(const Generate *x) {
           seconds_text(x->s->arena, all->seconds), (double)all->timed / all->seconds);
 }
 
+// Says that texts are shorter than --max-tokens allows, because the model sees no more ids.
+static void say_context(const Generate *x, const Decoder *d) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < x->texts.n; i++) {
+    const char *end = x->texts.text[i].end;
+    n += end && !strcmp(end, "context");
+  }
+  if (!n || !session_remarks(x->s)) return;
+  fprintf(stderr, "meshc: %u text%s ended because the context of %lld ids is full\n", n, plural(n),
+          (long long)d->facts.context);
+}
+
 bool generate_texts(Generate *x, Decoder *d) {
   const Session *s = x->s;
   bool json = option_given(s->opt, OPTION_JSON);
@@ -65,6 +78,7 @@ bool generate_texts(Generate *x, Decoder *d) {
   if (!texts_run(&x->texts) || x->texts.interrupted || !exec_check(d->step.exec, s->diag))
     return false;
   say_rate(x);
+  say_context(x, d);
   if (json && session_first(s)) print_json(x);
   return true;
 }

@@ -138,7 +138,7 @@ static bool finish(Running *r) {
 
 int package_command(Session *s) {
   Running r = {.s = s};
-  bool ok = command_fits(s) && package_options_fit(s) && results_check(s) &&
+  bool ok = command_fits(s) && package_options_fit(s) && results_check(s) && outputs_check(s) &&
             option_integer(s->opt, OPTION_STEPS, 0, 1, INT64_MAX, s->diag, &r.steps) &&
             open_program(&r) && read_feeds(&r) && execute(&r);
   if (ok) (void)finish(&r);

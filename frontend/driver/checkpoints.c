@@ -28,8 +28,31 @@ static const OptionUse *checkpoint_named(const Session *s) {
   return use && !renamed && checkpoint_exists(use->text) ? use : NULL;
 }
 
+static bool is_drawn(const ProgTensor *t) {
+  return t->kind == TENSOR_PARAM &&
+         (t->init.kind == INIT_NORMAL || t->init.kind == INIT_TRUNCATED_NORMAL ||
+          t->init.kind == INIT_UNIFORM || t->init.kind == INIT_ORTHOGONAL);
+}
+
+// Says that the results come from random parameters, of commands that use trained ones.
+static void note_drawn(const Session *s, const Program *p) {
+  static const CommandId uses[] = {COMMAND_EVAL, COMMAND_PREDICT, COMMAND_GENERATE,
+                                   COMMAND_COMPILE};
+  bool trained = false;
+  uint32_t n = 0;
+  for (size_t i = 0; i < countof(uses); i++) trained |= s->opt->command == uses[i];
+  for (uint32_t i = 0; i < p->ntensors; i++) n += is_drawn(&p->tensor[i]);
+  if (!trained || !n || option_given(s->opt, OPTION_PARAMS) || !session_remarks(s)) return;
+  fprintf(
+      stderr,
+      "meshc: warning: %u parameter%s %s the initial random values; give trained ones: --params "
+      "FILE or --checkpoint DIR\n",
+      n, plural(n), n == 1 ? "has" : "have");
+}
+
 bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step) {
   const OptionUse *use = checkpoint_named(s);
+  if (!use && !slots) note_drawn(s, p);
   if (!use) return params_load(s, e, p, slots, step);
   const Checkpoint *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
   bool average = values_take_averages(s, p);

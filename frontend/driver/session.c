@@ -188,16 +188,36 @@ static bool read_machine(Session *s) {
 
 // -- the model ----------------------------------------------------------------------------------
 
+// Returns false after an error: the file has the name of data or parameters.
+static bool named_as_model(const Session *s, const char *path) {
+  static const char *const others[] = {".csv",    ".tsv",         ".npy", ".npz",
+                                       ".csv.gz", ".safetensors", ".png", ".jpg"};
+  for (size_t i = 0; i < countof(others); i++) {
+    if (!text_ends(path, others[i])) continue;
+    diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "%s is no model file", path);
+    return diag_hint(s->diag,
+                     "name the model first: meshc %s MODEL.mesh; data and parameters come "
+                     "by options, such as --feed and --params",
+                     command_name(s->opt->command));
+  }
+  return true;
+}
+
 bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
   const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
+  if (!from_stdin && !s->text && !named_as_model(s, path)) return false;
   (void)mem_doing("reading the model", path);
   if (!s->text)
-    s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
-                         : file_text(s->arena, path, &s->text_bytes);
-  if (!s->text)
-    return diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
-                      strerror(errno));
+    s->text = from_stdin ? model_stream(s->arena, stdin, &s->text_bytes)
+                         : model_text(s->arena, path, &s->text_bytes);
+  if (!s->text) {
+    bool large = errno == EFBIG;
+    diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
+               strerror(errno));
+    return large &&
+           diag_hint(s->diag, "a model has at most %d MiB; is this one?", (int)(MODEL_BYTES >> 20));
+  }
   s->source = diag_source(s->diag, path, s->text, s->text_bytes);
   const char *data_dir = option_text(s->opt, OPTION_DATA_DIR);
   s->directory = data_dir ? data_dir : path_folder(s->arena, path);
@@ -237,7 +257,8 @@ bool session_load(Session *s) {
   // The command plan accepts a mesh without layout rules, because it searches the rules.
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
-  return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
+  return s->model && outputs_check(s) &&
+         (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!counts_epochs(s) || count_epochs(s)) &&
          (!layout_is_auto(s) || (device_for_planner(s) && planner_choose(s))) &&
          exact_possible(s) && session_agree(s) &&

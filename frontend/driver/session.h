@@ -147,6 +147,9 @@ bool session_cannot_write(const Session *s, const char *path, Pos at);
 // Returns whether `path` is a folder in which this user can write. If it returns false, errno has
 // the reason.
 bool folder_writable(const char *path);
+// outputs.c: returns false after an error: a file that an option names to be written is read in
+// this run, too. The model may be missing (of a package, or before it is loaded).
+MUST_USE bool outputs_check(const Session *s);
 // Returns the folder part of a path, or "." if the path has no folder.
 const char *path_folder(Arena *a, const char *path);
 // Returns whether text ends with `end`.

@@ -90,7 +90,7 @@ static File *file_read(Import *m, const Ast *import, const char *path) {
   const char *full = arena_printf(m->a, "%s%s", m->folder, path);
   size_t n;
   errno = 0;
-  const char *text = file_text(m->a, full, &n);
+  const char *text = model_text(m->a, full, &n);
   if (!text) {
     diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "cannot read %s: %s", full, strerror(errno));
     return NULL;

@@ -1,0 +1,99 @@
+// Refuses a run that would write over one of its own inputs: `predict --feed x=a.csv --out a.csv`,
+// `compile m.mesh --emit asm -o m.mesh`. Files are the same if device and inode are, whatever their
+// names. The check runs once the model is known, before anything is computed or written.
+#include "frontend/driver/session.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+// An option whose file is written, and the option whose file it may replace: parameters go on under
+// their name, and a plan is made anew.
+static const struct {
+  OptionId id, replaces;
+} written[] = {{OPTION_OUT, OPTION_COUNT},
+               {OPTION_PACKAGE_OUT, OPTION_COUNT},
+               {OPTION_SAVE_PARAMS, OPTION_PARAMS},
+               {OPTION_PLAN_SAVE, OPTION_PLAN_AGAINST}};
+
+static const OptionId read_by[] = {OPTION_FEED,    OPTION_PARAMS,       OPTION_MAP,
+                                   OPTION_VOCAB,   OPTION_PROMPT_FILE,  OPTION_LAYOUT,
+                                   OPTION_MACHINE, OPTION_PLAN_AGAINST, OPTION_CHECKPOINT};
+
+typedef struct Written {
+  const Session *s;
+  const OptionUse *use;
+  OptionId replaces;
+  struct stat file;
+} Written;
+
+static bool regular(const char *path, struct stat *out) {
+  return stat(path, out) == 0 && S_ISREG(out->st_mode);
+}
+
+// Returns false after an error: `path` is the file that is to be written.
+static bool differs(const Written *w, const char *path, const char *what) {
+  struct stat file;
+  if (!regular(path, &file) || file.st_dev != w->file.st_dev || file.st_ino != w->file.st_ino)
+    return true;
+  diag_error(w->s->diag, DIAG_USAGE, w->use->pos, "%s is also read in this run, as %s",
+             w->use->text, what);
+  return diag_hint(w->s->diag, "name another file to write");
+}
+
+static bool differs_from_options(const Written *w) {
+  Arena *a = w->s->arena;
+  for (size_t i = 0; i < countof(read_by); i++)
+    for (uint32_t k = 0; read_by[i] != w->replaces && k < w->s->opt->use[read_by[i]].n; k++) {
+      const char *text = w->s->opt->use[read_by[i]].at[k].text, *equals = strchr(text, '=');
+      bool named = read_by[i] == OPTION_FEED && equals; // NAME=FILE[:KEY]
+      const char *path = named ? equals + 1 : text, *key = named ? strrchr(path, ':') : NULL;
+      const char *name = option_name(read_by[i]);
+      if (!differs(w, path, name) ||
+          (key && !differs(w, arena_text(a, path, (size_t)(key - path)), name)))
+        return false;
+    }
+  return true;
+}
+
+// The model, what it imports, and the files that its data and parameters come from.
+static bool differs_from_model(const Written *w) {
+  const Session *s = w->s;
+  const char *name;
+  for (uint32_t i = 0; i < s->opt->argument.n; i++)
+    if (!differs(w, s->opt->argument.at[i], i ? "an argument" : "the argument of the command"))
+      return false;
+  for (uint32_t i = 1; *(name = diag_source_name(s->diag, i)); i++)
+    if (w->replaces == OPTION_COUNT && !differs(w, name, "a part of the model")) return false;
+  return true;
+}
+
+static bool differs_at(const Written *w, const char *path, const char *what) {
+  const char *folder = *path == '/' ? NULL : w->s->directory;
+  return differs(w, folder ? arena_printf(w->s->arena, "%s/%s", folder, path) : path, what);
+}
+
+static bool differs_from_data(const Written *w) {
+  const Graph *g = w->s->model ? w->s->model->graph : NULL;
+  for (int k = 0; g && k < DATA_BLOCKS; k++)
+    for (uint32_t i = 0; g->spec.data[k].present && i < g->spec.data[k].nfields; i++) {
+      const DataSource *source = &g->spec.data[k].field[i].source;
+      if ((source->path && !differs_at(w, source->path, "data")) ||
+          (source->vocabulary && !differs_at(w, source->vocabulary, "a vocabulary")))
+        return false;
+    }
+  for (uint32_t i = 0; g && i < g->decl.n; i++)
+    if (g->decl.at[i].init.kind == INIT_FILE &&
+        !differs_at(w, g->decl.at[i].init.path, "initial values"))
+      return false;
+  return true;
+}
+
+bool outputs_check(const Session *s) {
+  for (size_t i = 0; i < countof(written); i++) {
+    Written w = {.s = s, .use = option_use(s->opt, written[i].id), .replaces = written[i].replaces};
+    if (!w.use || !regular(w.use->text, &w.file)) continue;
+    if (!differs_from_options(&w) || !differs_from_model(&w) || !differs_from_data(&w))
+      return false;
+  }
+  return true;
+}
