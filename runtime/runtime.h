@@ -451,9 +451,10 @@ typedef struct SourceReport {
 void feed_report(const Feed *f, uint32_t input, SourceReport *out);
 
 // Reads all rows of a source to *out, whose axis in->over then has as many elements; the size of
-// that axis in `in` does not matter. Returns false after an error in d. The caller calls
-// array_free.
-MUST_USE bool feed_array(const FeedInput *in, const char *directory, Array *out, Diag *d);
+// that axis in `in` does not matter. Rows that the source leaves out are not read; *dropped gets
+// their number. Returns false after an error in d. The caller calls array_free.
+MUST_USE bool feed_array(const FeedInput *in, const char *directory, Array *out, int64_t *dropped,
+                         Diag *d);
 
 // Restricts an input: from now on only rows from..to-1 of it are read, in incomplete batches or,
 // without `incomplete`, in full ones.

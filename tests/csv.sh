@@ -104,6 +104,18 @@ check "missing values are counted" says 'petal length .* 10 missing'
 check "rates" says 'batches are delivered at .*rows/s; the step needs .*rows/s'
 expect "data as JSON" 0 '"schema": "meshc.data/1"' "$meshc" data iris.mesh --json
 
+# -- new rows with missing values, under missing = drop --------------------------------------------
+printf '1;5\n;6\n3;7\n' >gaps.csv
+printf 'dim b = 2\ninput x[b]\ninput y[b]\noutput o = 2 * x\noutput q = x + y\ndata test over b { x = csv("gaps.csv", column = 0, missing = drop), y = csv("gaps.csv", column = 1) }\n' >gaps.mesh
+expect "rows left out" 0 '^  \[2, 6\]' "$meshc" predict gaps.mesh --feed x=gaps.csv --fetch o
+check "rows left out: how many" says 'gaps.csv: 1 row with missing values left out'
+expect "rows left out beside another input" 5 'gaps.csv has 1 row with missing values, which missing = drop leaves out, but y is fed as well' \
+  "$meshc" predict gaps.mesh --feed x=gaps.csv --feed y=gaps.csv --fetch q
+# names of columns that are not UTF-8
+printf 'gr\366\337e;n\n1;2\n' >latin.csv
+printf 'dim b = 1\ninput x[b]\noutput o = x\ndata test over b { x = csv("latin.csv", column = "größe") }\n' >latin.mesh
+expect "a header in Latin-1" 5 'the file is not UTF-8: iconv' "$meshc" predict latin.mesh
+
 # -- one decision on the header for all sources of a file --------------------------------------------
 printf 'colour;len\nred;1,5\nblue;2,5\nred;1,4\nblue;2,6\n' >hd.csv
 printf 'dim b = 4\ninput x[b]\ninput c[b]: i32\noutput o = x\noutput p = c\ndata test over b { x = csv("hd.csv", column = 1, decimal = ",", rows = 0..4), c = csv("hd.csv", column = 0, classes = ("blue", "red"), rows = 0..4) }\n' >hd.mesh

@@ -2,6 +2,7 @@
 // is compiled. Output: a FedList, which feeds_write copies to the inputs of a program.
 #include "frontend/driver/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,10 +132,9 @@ static int row_axis(const Session *s, const Decl *decl, DimId rows_of) {
   return 0;
 }
 
-// Reads the rows of a CSV file, or images. A row with a missing value that training would leave out
-// is refused: every row has a result.
+// Reads the rows of a CSV file, or images.
 static bool read_source(Session *s, const Decl *decl, SourceKind kind, const char *path,
-                        DimId rows_of, Pos pos, Array *out) {
+                        DimId rows_of, Pos pos, Fed *out) {
   if (!decl->rank)
     return diag_error(s->diag, DIAG_DATA_SHAPE, pos,
                       "the input %s is a single number, and %s has rows", decl->name, path);
@@ -152,7 +152,6 @@ static bool read_source(Session *s, const Decl *decl, SourceKind kind, const cha
   in.source = &source;
   source.path = path;
   source.row_first = source.row_last = 0;
-  if (source.missing == MISSING_DROP) source.missing = MISSING_REFUSED;
   if (!facts_supply(s, &in)) return false;
   SourceFacts own;
   if (source_has_facts(&source) && !in.facts) {
@@ -160,7 +159,7 @@ static bool read_source(Session *s, const Decl *decl, SourceKind kind, const cha
     in.facts = &own;
   }
   if (in.facts) facts_keep(s, in.facts);
-  return feed_array(&in, NULL, out, s->diag);
+  return feed_array(&in, NULL, &out->array, &out->dropped, s->diag);
 }
 
 static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) {
@@ -180,12 +179,42 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
   SourceKind kind;
   if (!number && !key && is_source(path, &kind)) {
     out->rows = source_row_names(s->arena, &(DataSource){.kind = kind, .path = path}, NULL);
-    return read_source(s, decl, kind, path, rows_of, use->pos, &out->array) &&
+    return read_source(s, decl, kind, path, rows_of, use->pos, out) &&
            check_shape(s, decl, &out->array, rows_of, false, use->pos);
   }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
   return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);
+}
+
+static bool contains_dim(const Decl *decl, DimId dim) {
+  for (int i = 0; i < decl->rank; i++)
+    if (decl->dims[i] == dim) return true;
+  return false;
+}
+
+static bool shares_dim(const Decl *a, const Decl *b, DimId dim) {
+  return a != b && contains_dim(a, dim) && contains_dim(b, dim);
+}
+
+// Says how many rows were left out. Returns false after an error if another fed input has rows,
+// too: they would no longer belong together.
+static bool check_dropped(Session *s, const FedList *f, const Fed *fed, DimId rows_of) {
+  const Decl *decl = &s->model->graph->decl.at[fed->decl - 1];
+  const char *path = strchr(fed->use.text, '=') + 1;
+  DimId rows = decl->dims[row_axis(s, decl, rows_of)];
+  for (uint32_t i = 0; i < f->n; i++) {
+    const Decl *other = f->at[i].decl ? &s->model->graph->decl.at[f->at[i].decl - 1] : decl;
+    if (!shares_dim(decl, other, rows)) continue;
+    diag_error(s->diag, DIAG_DATA_VALUE, fed->use.pos,
+               "%s has %lld row%s with missing values, which missing = drop leaves out, but %s is "
+               "fed as well",
+               path, (long long)fed->dropped, plural(fed->dropped), other->name);
+    return diag_hint(s->diag, "remove these rows from all files, or feed %s alone", decl->name);
+  }
+  fprintf(stderr, "meshc: %s: %lld row%s with missing values left out\n", path,
+          (long long)fed->dropped, plural(fed->dropped));
+  return true;
 }
 
 bool feeds_read(Session *s, DimId rows_of, FedList *out) {
@@ -194,6 +223,8 @@ bool feeds_read(Session *s, DimId rows_of, FedList *out) {
   *out = (FedList){.at = arena_array(s->arena, Fed, n + 1)};
   for (uint32_t i = 0; i < n; i++)
     good &= read_one(s, &s->opt->use[OPTION_FEED].at[i], rows_of, &out->at[out->n++]);
+  for (uint32_t i = 0; i < n && good; i++)
+    if (out->at[i].dropped) good = check_dropped(s, out, &out->at[i], rows_of);
   return good;
 }
 

@@ -288,6 +288,7 @@ typedef struct Fed {
   OptionUse use;
   Array array;     // converted to the input's type; feeds_free frees it
   ClassNames rows; // names of its rows, if it is made of images
+  int64_t dropped; // rows of the file that the source leaves out
 } Fed;
 typedef struct FedList {
   uint32_t n;

@@ -291,6 +291,8 @@ static bool drop_rows(Feed *f, Diag *d) {
   diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
              "the data has %lld row%s%s, fewer than a batch of %lld", (long long)f->rows,
              plural(f->rows), without, (long long)f->batch);
+  if (f->rows > 0)
+    diag_hint(d, "set the dim of the rows to %lld or less: --set DIM=SIZE", (long long)f->rows);
   return false;
 }
 
@@ -460,16 +462,18 @@ void feed_report(const Feed *f, uint32_t input, SourceReport *out) {
 
 // -- all rows at once ---------------------------------------------------------------------------
 
-static bool read_all(const RowSource *s, Array *out, Diag *d) {
+// Reads the n rows whose numbers are `number`.
+static bool read_all(const RowSource *s, const int64_t *number, int64_t n, Array *out, Diag *d) {
   RowFault fault;
   int64_t bytes = s->row_elements * dtype_bytes(out->type);
   BatchRows b = {.s = s,
-                 .rows = s->rows,
+                 .number = number,
+                 .rows = n,
                  .out = out->data,
                  .scratch = mem_alloc((size_t)source_scratch(s) + 1),
                  .row = mem_alloc((size_t)bytes + 1)};
-  RowPool *pool = s->images ? make_pool(s->input, s->rows, &b.work) : NULL;
-  bool good = read_rows(&b, pool, 0, s->rows, &fault);
+  RowPool *pool = s->images ? make_pool(s->input, n, &b.work) : NULL;
+  bool good = read_rows(&b, pool, 0, n, &fault);
   if (!good) diag_error(d, fault.id, s->input->pos, "%s (input %s)", fault.text, s->input->name);
   if (!good && fault.hint) diag_hint(d, "%s", fault.hint);
   free_pool(pool, b.work);
@@ -478,16 +482,31 @@ static bool read_all(const RowSource *s, Array *out, Diag *d) {
   return good;
 }
 
-bool feed_array(const FeedInput *in, const char *directory, Array *out, Diag *d) {
+// Returns the numbers of the rows of s that are not left out, *n of them. The caller frees them.
+static int64_t *kept_rows(const RowSource *s, int64_t *n) {
+  char *left_out = mem_zeroed((size_t)s->rows + 1, 1);
+  int64_t *kept = mem_alloc((size_t)(s->rows + 1) * sizeof *kept);
+  for (int64_t i = 0; i < s->ndropped; i++) left_out[s->dropped[i]] = 1;
+  *n = 0;
+  for (int64_t i = 0; i < s->rows; i++)
+    if (!left_out[i]) kept[(*n)++] = i;
+  free(left_out);
+  return kept;
+}
+
+bool feed_array(const FeedInput *in, const char *directory, Array *out, int64_t *dropped, Diag *d) {
   RowSource s;
   *out = (Array){.type = in->type, .rank = in->rank};
   bool good = source_open(&s, in, directory, 0, d);
   if (good) {
     memcpy(out->size, in->size, sizeof out->size);
-    out->size[in->over] = s.rows;
-    out->elements = s.rows * s.row_elements;
+    int64_t rows, *kept = kept_rows(&s, &rows);
+    out->size[in->over] = rows;
+    out->elements = rows * s.row_elements;
     out->data = mem_alloc((size_t)(out->elements * dtype_bytes(in->type)) + 1);
-    good = read_all(&s, out, d);
+    good = read_all(&s, kept, rows, out, d);
+    *dropped = s.rows - rows;
+    free(kept);
   }
   source_close(&s);
   if (!good) array_free(out);
