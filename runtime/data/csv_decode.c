@@ -2,6 +2,7 @@
 // numbers, as the options of the source say.
 #include "runtime/data/csv_source_internal.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,28 +49,13 @@ static const char *expected_text(const CsvDecoder *c) {
 static void refuse(CsvDecoder *c, const CsvFile *f, const CsvField *field, int64_t column,
                    CsvRow *out) {
   char shown[41] = {0};
-  double x;
   memcpy(shown, field->text, field->n < 40 ? field->n : 40);
   c->fault = DIAG_DATA_VALUE;
-  c->hint = "columns count from 0";
-  if (field->n == 0) {
+  if (field->n == 0)
     why_not(out->why, "column %lld: the value is missing", (long long)column);
-    c->hint =
-        "columns count from 0; missing = mean, zero, drop or a number says what stands for it";
-    return;
-  }
-  why_not(out->why, "column %lld: '%s' %s", (long long)column, shown, expected_text(c));
-  if (c->learning && c->classes.n == MOST_CLASSES)
-    c->hint = "classes = auto takes up to 65536 different texts";
-  else if (c->input->source->classes)
-    c->hint = c->input->source->classes == CLASSES_AUTO
-                  ? "the classes are those of the first run; they are saved with the parameters"
-                  : "add it to the classes of the source";
-  else if (f->format.decimal == '.' && csv_number(field->text, field->n, ',', &x))
-    c->hint = "decimal = \",\" reads numbers with a decimal comma";
-  else if (csv_means_missing(field->text, field->n))
-    c->hint =
-        "columns count from 0; missing = mean, zero, drop or a number says what stands for it";
+  else
+    why_not(out->why, "column %lld: '%s' %s", (long long)column, shown, expected_text(c));
+  csv_advise(c, f, field, column);
 }
 
 // Reads the field at p, which is not a plain number. Returns what is behind it, or NULL.
@@ -150,6 +136,9 @@ static const char *next_name(const char **list, size_t *n) {
 
 static bool is_named(const DataSource *s) { return s->first == -1; }
 
+// Returns whether the source reads column i of the file.
+static bool reads_column(const CsvFile *f, int64_t i) { return i < f->width && f->slot[i] >= 0; }
+
 // Returns whether the first row is a header: the source says it, names columns, or the file shows
 // it.
 static bool has_header(const DataSource *s, const CsvHead *h) {
@@ -157,15 +146,30 @@ static bool has_header(const DataSource *s, const CsvHead *h) {
   return is_named(s) || csv_has_header(h);
 }
 
+static bool is_utf8(const CsvRecord *r) {
+  bool good = true;
+  for (uint32_t i = 0; i < r->n && good; i++) {
+    json_t *text = json_string(r->field[i]); // NULL if it is not UTF-8
+    good = text != NULL;
+    json_decref(text);
+  }
+  return good;
+}
+
 static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord *r, bool header,
                           const char *name, size_t n, Diag *d) {
   char text[81] = {0};
   memcpy(text, name, n < 80 ? n : 80);
-  diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "%s has no column \"%s\"%s", f->path, text,
-             header ? "" : ": it is read without a header");
-  if (!header) return false;
+  if (!header)
+    return diag_error(d, DIAG_DATA_SHAPE, c->input->pos,
+                      "%s has no column \"%s\": it is read without a header", f->path, text);
+  char names[WHY];
+  diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "%s has no column \"%s\"; it has %s", f->path, text,
+             csv_list(r->field, r->n, names, sizeof names));
   diag_nearest(d, text, r->field, r->n);
-  if (r->n == 1)
+  if (!is_utf8(r))
+    diag_hint(d, "the file is not UTF-8: iconv -f latin1 -t utf-8 converts texts of Latin-1");
+  else if (r->n == 1)
     diag_hint(d, "its first line has one column; separator = \";\" or another one divides it");
   return false;
 }
@@ -195,10 +199,17 @@ static bool named_columns(CsvDecoder *c, CsvFile *f, const CsvRecord *r, bool he
 static bool numbered_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
   const DataSource *s = c->input->source;
   if (s->last <= s->first || s->last > f->width) {
-    diag_error(d, DIAG_DATA_SHAPE, c->input->pos,
-               "columns %lld..%lld are asked for, but %s has %lld", (long long)s->first,
-               (long long)s->last, f->path, (long long)f->width);
-    if (f->width == 1)
+    if (s->last == s->first + 1)
+      diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "column %lld is asked for, but %s has %lld",
+                 (long long)s->first, f->path, (long long)f->width);
+    else
+      diag_error(d, DIAG_DATA_SHAPE, c->input->pos,
+                 "columns %lld..%lld are asked for, but %s has %lld", (long long)s->first,
+                 (long long)s->last, f->path, (long long)f->width);
+    if (f->width > 1)
+      diag_hint(d, "they are 0 to %lld, and the end of a range is not included",
+                (long long)f->width - 1);
+    else
       diag_hint(d, "separator = \";\" or another character divides a line into columns");
     return false;
   }
@@ -274,7 +285,11 @@ static bool place_columns(CsvDecoder *c, CsvFile *f, const CsvHead *h, Diag *d) 
   bool header = has_header(s, h);
   f->headed = header;
   f->begin = header ? h->row[0].next : h->row[0].offset;
-  return !named || named_columns(c, f, &h->row[0], header, d);
+  if (named && !named_columns(c, f, &h->row[0], header, d)) return false;
+  f->name = mem_zeroed((size_t)f->width + 1, sizeof *f->name);
+  for (int64_t i = 0; header && i < f->width; i++)
+    if (reads_column(f, i)) f->name[i] = mem_text(h->row[0].field[i]);
+  return true;
 }
 
 bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {

@@ -252,6 +252,8 @@ void csv_rows_close(CsvRows *c) {
     csv_text_close(&f->text);
     free(f->path);
     free(f->slot);
+    for (int64_t k = 0; f->name && k < f->width; k++) free(f->name[k]);
+    free(f->name);
     free(f->block);
   }
   free(c->file);

@@ -28,6 +28,7 @@ typedef struct CsvFile {
   CsvFormat format;
   int64_t width;       // columns of a row
   int32_t *slot;       // by column: its place in a row of numbers, or -1
+  char **name;         // by column that is read: its name in the header, or NULL
   int64_t begin;       // offset of the first row behind the header
   bool headed;         // the first row is a header
   int64_t first, rows; // number of its first row in the source, and of its rows
@@ -52,6 +53,7 @@ typedef struct CsvDecoder {
   int64_t *missed; // by place: number of missing values in all rows
   DiagId fault;    // of a row that is refused
   const char *hint;
+  char advice[400]; // `hint` of a field that is refused
 } CsvDecoder;
 // Finds format, header and columns of an open file from its first rows. Returns false after an
 // error in d.
@@ -59,6 +61,12 @@ MUST_USE bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d);
 // Reads the row at p. Returns in *out as CsvRow says.
 void csv_decode(CsvDecoder *c, const CsvFile *f, const char *p, const char *end, CsvRow *out);
 void csv_decoder_free(CsvDecoder *c);
+
+// -- csv_advice.c -------------------------------------------------------------------------------
+// Sets c->hint to what to change about a field that is refused.
+void csv_advise(CsvDecoder *c, const CsvFile *f, const CsvField *field, int64_t column);
+// Writes up to eight of n names, and how many more there are. Returns `out`.
+const char *csv_list(const char *const *name, int64_t n, char *out, size_t room);
 
 // -- csv_rows.c ---------------------------------------------------------------------------------
 typedef struct CsvRows CsvRows;

@@ -33,12 +33,15 @@ static bool take_range(RowSource *s, Diag *d) {
     s->rows = w->row_last;
   }
   if (s->rows == 0 && !s->endless) {
-    if (s->sliding)
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
-                 "%s has no row of %lld token%s for the input %s", s->path,
-                 (long long)s->row_elements, plural(s->row_elements), s->input->name);
-    else
+    if (s->sliding) {
+      const char *unit = w->kind == SOURCE_TEXT && !w->vocabulary ? "byte" : "token";
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld %s%s for the input %s",
+                 s->path, (long long)s->row_elements, unit, plural(s->row_elements),
+                 s->input->name);
+      diag_hint(d, "a row of fewer %ss fits a small file: --set DIM=SIZE", unit);
+    } else {
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
+    }
     return false;
   }
   int64_t last = to_end ? s->rows : w->row_last;
@@ -70,7 +73,13 @@ static bool check_row(const RowSource *s, Diag *d) {
   diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "a row of %s is %s, and a row of input %s is %s",
              label(s), sizes_text(s->rank, s->size, a, sizeof a), s->input->name,
              sizes_text(n, want, b, sizeof b));
-  diag_hint(d, "axes may be split or merged with their neighbours, not reordered");
+  const DataSource *w = s->input->source;
+  bool range = s->csv && !w->columns && w->last - w->first > 1 && n == 1;
+  if (range && want[0] == s->size[0] + 1)
+    diag_hint(d, "the end of a range is not included: columns = %lld..%lld", (long long)w->first,
+              (long long)w->last + 1);
+  else
+    diag_hint(d, "axes may be split or merged with their neighbours, not reordered");
   return false;
 }
 
