@@ -58,6 +58,7 @@ mkdir -p other/sideways && draw png 16 16 3 other/sideways/1.png
 sed 's/"set\/test"/"other"/g' signs.mesh >other.mesh
 expect "another class" 5 "other/sideways/1.png: its folder 'sideways' is none of the classes" \
   "$meshc" eval other.mesh --params signs.safetensors --set b=1
+check "another class: what to change" says "the classes are the folders in data train, or those with the parameters"
 mv set/hidden set/train
 sed 's|labels("set/test")|labels("set/test/*/")|; s|images("set/test")|images("set/test/*/")|' signs.mesh >slash.mesh
 expect "a path that ends in a slash" 0 'classes: across 1, down 1, smooth 1' "$meshc" data slash.mesh --data test

@@ -172,10 +172,10 @@ static bool say_no_class(const RowSource *s, const char *path, size_t n, const c
                          Diag *d) {
   diag_error(d, DIAG_DATA_VALUE, s->input->pos, "%s: its folder '%.*s' is none of the classes",
              path, (int)n, name);
-  return diag_hint(d, s->input->source->classes == CLASSES_AUTO
-                          ? "the classes are those of the first run; they are saved with the "
-                            "parameters"
-                          : "add it to the classes of the source");
+  return diag_hint(d,
+                   s->input->source->classes == CLASSES_AUTO
+                       ? "the classes are the folders in data train, or those with the parameters"
+                       : "add it to the classes of the source");
 }
 
 static void take_names(const RowSource *s, Classes *c) {
