@@ -98,10 +98,10 @@ static void run(const Case *x, int members) {
 }
 
 static void check(Dtype type, int64_t m, int64_t n, int64_t k, int form) {
+  if (form == 3) return; // no thin product: the rows of A are no lines
   Case x = make(type, m, n, k, form & 1, form & 2);
   size_t bytes = (size_t)(m * (n + 1)) * sizeof(float);
   float *alone = malloc(bytes);
-  if (x.g.tb && x.g.ta) return; // no thin product: the rows of A are no lines
   memset(x.c, 0x7f, bytes);
   run(&x, 1);
   check_values(&x);
