@@ -134,22 +134,19 @@ static void copy_node(Chooser *c, NodeId old) {
     return;
   }
   if (spread_invariant(c, old)) return;
-  NodeId first = n->nargs ? c->map[n->args[0]] : 0;
   if (op_is_mark((Op)n->op)) {
-    c->map[old] = first;
+    c->map[old] = c->map[n->args[0]];
     return;
   }
-  if (n->nargs) {
-    NodeId arg = first;
-    argument_copies(c, n, &arg);
-    arg = region_argument(c, n, old, arg);
-    c->map[n->args[0]] = arg;
-  }
-  NodeId was[2] = {0};
+  NodeId was[2] = {0}, arg[2] = {0};
+  int copied = n->nargs < 2 ? n->nargs : 2; // no other argument is replaced by a copy
+  for (int i = 0; i < copied; i++) was[i] = arg[i] = c->map[n->args[i]];
+  argument_copies(c, n, arg);
+  if (copied) arg[0] = region_argument(c, n, old, arg[0]);
+  for (int i = copied - 1; i >= 0; i--) c->map[n->args[i]] = arg[i];
   if (n->op == OP_CONTRACT) contract_copies(c, n, was);
   NodeId id = graph_copy(c->to, c->from, old, c->map);
-  if (n->nargs) c->map[n->args[0]] = first;
-  if (n->op == OP_CONTRACT) c->map[n->args[1]] = was[1];
+  for (int i = 0; i < copied; i++) c->map[n->args[i]] = was[i];
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
   DimList list =

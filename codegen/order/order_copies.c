@@ -102,8 +102,7 @@ static NodeId collected_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, ranked, "order: the summed dims of a product must be adjacent");
 }
 
-void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
-  for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
+void contract_copies(Chooser *c, const Node *n, const NodeId was[2]) {
   for (int i = 0; i < 2; i++) {
     DimList read = c->classes ? order_read(c->classes, n->args[i], n->args[1 - i]) : (DimList){0};
     c->map[n->args[i]] = read.n && !dims_equal(&read, &c->at.at[was[i]])
@@ -112,7 +111,7 @@ void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   }
 }
 
-void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
+void argument_copies(Chooser *c, const Node *n, NodeId arg[2]) {
   OpClass cls = op_row(n->op)->cls;
   if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_TO_PARTIAL) || n->op == OP_TAKE ||
       cls == ORDERED)

@@ -76,12 +76,13 @@ NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why);
 // (constants, indices) are not in memory, because kernels compute them where they use them.
 NodeId in_memory(Chooser *c, NodeId n, const char *why);
 // Enters in c->map copies of the arguments of contraction n, where kernel_argument makes copies.
-// The caller gets the earlier entry of argument i in was[i], to restore it.
-void contract_copies(Chooser *c, const Node *n, NodeId was[2]);
+// was[i]: the entry of argument i, which the caller restores.
+void contract_copies(Chooser *c, const Node *n, const NodeId was[2]);
 // Moves the dims that merge n joins next to each other in *list, if they are apart.
 void order_adjacent(const Node *n, DimList *list);
-// Replaces *arg, the first argument of n, by a copy if n needs it in memory or in another order.
-void argument_copies(Chooser *c, const Node *n, NodeId *arg);
+// Replaces the first arguments of n (arg[1] only if it has two) by copies where n needs them in
+// memory or in another order.
+void argument_copies(Chooser *c, const Node *n, NodeId arg[2]);
 // Returns the node that is to be the argument of the copy of node n, whose number in the old graph
 // is `old`. It is `arg` or, for an AT or CARRY, a copy of `arg` if the order of `arg` does not fit
 // the loop.
