@@ -280,27 +280,20 @@ static bool plan_copy(DeviceWork *w, StepPlan *p, GpuRound *round) {
   return gpu_ops_move(w, p, round, &l);
 }
 
-// -- matrices -----------------------------------------------------------------------------------
-
-static bool refuse_matrix(DeviceWork *w, StepPlan *p, const GpuRound *round) {
-  (void)p;
-  return gpu_lacks(w, round->instr, "cholesky, solve and other operations on matrices");
-}
-
 // -- the kinds ----------------------------------------------------------------------------------
 
 const InstrPlan *gpu_ops_of(InstrKind kind) {
   static const InstrPlan of[] = {
-      [INSTR_KERNEL] = {measure_kernel, plan_kernel},
-      [INSTR_GEMM] = {measure_product, plan_product},
-      [INSTR_FILL] = {measure_copy, plan_copy},
-      [INSTR_COPY] = {measure_copy, plan_copy},
-      [INSTR_COLLECTIVE] = {measure_collective, plan_collective},
-      [INSTR_ORDERED] = {measure_ordered, plan_ordered},
-      [INSTR_MATRIX] = {refuse_matrix, NULL},
-      [INSTR_COMMIT] = {gpu_judge_measure, gpu_judge_plan},
-      [INSTR_LOOP] = {NULL, NULL}, // the walk follows loops (gpu_plan.c)
-      [INSTR_END] = {NULL, NULL},
+      [INSTR_KERNEL] = {measure_kernel, plan_kernel, NULL},
+      [INSTR_GEMM] = {measure_product, plan_product, NULL},
+      [INSTR_FILL] = {measure_copy, plan_copy, NULL},
+      [INSTR_COPY] = {measure_copy, plan_copy, NULL},
+      [INSTR_COLLECTIVE] = {measure_collective, plan_collective, NULL},
+      [INSTR_ORDERED] = {measure_ordered, plan_ordered, NULL},
+      [INSTR_MATRIX] = {NULL, NULL, "cholesky, solve and other operations on matrices"},
+      [INSTR_COMMIT] = {gpu_judge_measure, gpu_judge_plan, NULL},
+      [INSTR_LOOP] = {NULL, NULL, NULL}, // the walk follows loops (gpu_plan.c)
+      [INSTR_END] = {NULL, NULL, NULL},
   };
   return &of[kind];
 }

@@ -55,8 +55,8 @@ static bool walk_instrs(DeviceWork *w, StepPlan *p, RoundVisit *visit, bool *com
 
 // Calls `visit` for each round of a step, in order.
 static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
-  static const InstrPlan inputs = {gpu_inputs_measure, gpu_inputs_plan},
-                         judge = {gpu_judge_measure, gpu_judge_plan};
+  static const InstrPlan inputs = {gpu_inputs_measure, gpu_inputs_plan, NULL},
+                         judge = {gpu_judge_measure, gpu_judge_plan, NULL};
   bool commits = false;
   return visit_own(w, p, visit, inputs) && walk_instrs(w, p, visit, &commits) &&
          (commits || visit_own(w, p, visit, judge));
@@ -64,6 +64,7 @@ static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
 
 static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
   p->need.rounds++;
+  if (of->lacks) return gpu_lacks(w, round->instr, of->lacks);
   return !of->measure || of->measure(w, p, round);
 }
 

@@ -61,6 +61,7 @@ typedef struct InstrPlan {
   bool (*measure)(DeviceWork *w, StepPlan *p, const GpuRound *round);
   // adds the operations of one run to p->op
   bool (*plan)(DeviceWork *w, StepPlan *p, GpuRound *round);
+  const char *lacks; // what such instructions are, if no GPU runs them: programs are refused
 } InstrPlan;
 const InstrPlan *gpu_ops_of(InstrKind kind);
 // Adds a launch on the l->nsets records at l->table, for the part of the step that is being

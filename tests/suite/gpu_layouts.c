@@ -3,7 +3,8 @@
 // and both must agree. A step by CUDA graphs and one without must give the same bits. Each case
 // runs in a child process: a stand-in ends the process at the first race, read of unwritten memory
 // or access out of bounds. The order of threads, fusion, products by the library and
-// rematerialisation change from case to case.
+// rematerialisation change from case to case. Programs with instructions that no GPU runs are
+// skipped.
 //
 //   suite_gpu_layouts [CASE | seed=N]    one case by name, or one random graph; EVERY=n: each n-th
 //                                        layout, and 100 random graphs under one layout each (1:
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "runtime/gpu/gpu_plan_internal.h"
 #include "tests/standin/child.h"
 #include "tests/suite/common/code.h"
 #include "tests/suite/common/standin.h"
@@ -35,7 +37,7 @@ typedef struct Job {
   Compiled *made;
   GpuTransfers *transfers;
   Expect *truth;
-  GpuCode *code; // NULL: it does not compile
+  GpuCode *code; // NULL: it does not compile, or has instructions that no GPU runs
 } Job;
 
 // Ends the child process with a text for its parent.
@@ -93,6 +95,13 @@ static void run_job(void *job) {
   if (wrong) end(j, wrong);
 }
 
+// Returns whether a GPU has all instructions of a program.
+static bool gpu_runs(const Program *p) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (gpu_ops_of(p->instr[i].kind)->lacks) return false;
+  return true;
+}
+
 static Job job_of(Maker *m, const Graph *g, int turn) {
   Machine machine = machine_default();
   CodegenOptions opt = {
@@ -112,6 +121,7 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
                          .capability = CAPABILITY,
                          .opt = suite_opt(turn % 3 == 0),
                          .cache = suite_cache()};
+  if (!gpu_runs(j.made->program)) return j;
   j.transfers = gpu_transfers(m->a, j.made, 0);
   j.code = gpu_code_load(j.made->program, j.made->kernels, &code, m->diag);
   j.truth = expect_new(m->a, g, low, m->ninputs, m->feed);
@@ -134,6 +144,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   if (++turn, only && atoi(only) != turn) return NULL;
   Job j = job_of(m, g, turn);
   setenv("MESHC_STANDIN_SEED", arena_printf(m->a, "%d", turn), 1);
+  if (!gpu_runs(j.made->program)) return layout_skipped;
   if (!j.code) return "does not compile";
   int code = child_run(run_job, &j, text, sizeof text);
   gpu_code_free(j.code);

@@ -26,10 +26,10 @@ typedef struct Maker {
 } Maker;
 
 // Checks the simplified graph g under m->layout; `whole` is its evaluation as a whole graph.
-// Returns NULL if all is correct, layout_vacuous if too many values are undetermined, otherwise
-// what is wrong.
+// Returns NULL if all is correct, layout_vacuous if too many values are undetermined,
+// layout_skipped if what is tested does not have an operation of g, otherwise what is wrong.
 typedef const char *LayoutCheck(Maker *m, const Graph *g, const Eval *whole);
-extern const char layout_vacuous[];
+extern const char layout_vacuous[], layout_skipped[];
 
 // Runs all cases and random graphs, prints failures and the line of totals, and returns the exit
 // code.
