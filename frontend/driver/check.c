@@ -63,8 +63,13 @@ bool check_compile(Session *s, CheckFacts *out) {
   const Selected *of = &out->of;
   out->purpose = of->purpose;
   if (strcmp(of->purpose, "train") == 0 && !check_evaluation(s)) return false;
-  return session_compile(s, of->graph, of->purpose, of->over, "program", &out->made) &&
-         sync_compile(s, of, &out->sync) && params_table(s, &out->params);
+  if (!session_compile(s, of->graph, of->purpose, of->over, "program", &out->made) ||
+      !sync_compile(s, of, &out->sync))
+    return false;
+  if (out->sync
+          .ahead) // the servers, which run on the same processors, have the optimizer's tensors
+    out->made.partition.optimizer_bytes = out->sync.made.partition.optimizer_bytes;
+  return params_table(s, &out->params);
 }
 
 static json_t *dims_json(const Graph *g) {
