@@ -28,9 +28,10 @@ static bool options_fit(const Session *s) {
   };
   const char *layout = option_text(s->opt, OPTION_LAYOUT);
   if (s->opt->command == COMMAND_PLAN || (layout && !strcmp(layout, "auto")))
-    return refuse(s, train_of(s)->pos, "a search for a layout", "search without the key sync");
+    return refuse(s, train_of(s)->sync_pos, "a search for a layout", "search without the key sync");
   if (session_for_gpu(s))
-    return refuse(s, train_of(s)->pos, "--device cuda", "leave out --device cuda, or the key sync");
+    return refuse(s, train_of(s)->sync_pos, "--device cuda",
+                  "leave out --device cuda, or the key sync");
   for (size_t i = 0; i < countof(others); i++)
     if (option_given(s->opt, others[i].option))
       return refuse(s, option_use(s->opt, others[i].option)->pos, others[i].what, others[i].hint);
@@ -63,7 +64,7 @@ static bool ranks_fit(const Session *s, Axes over) {
   for (int64_t r = 0; each && r < mesh_size(m); r++)
     for (int64_t k = 0; k < mesh_size(m); k++) {
       if (axes_rank(m, over, r) != axes_rank(m, over, k) || r / each == k / each) continue;
-      diag_error(s->diag, DIAG_UNSUPPORTED, train_of(s)->pos,
+      diag_error(s->diag, DIAG_UNSUPPORTED, train_of(s)->sync_pos,
                  "sync = stale(...) needs the processors of a replica in one rank, and processors "
                  "%lld and %lld are in two",
                  (long long)r, (long long)k);
@@ -80,7 +81,7 @@ static bool ranks_fit(const Session *s, Axes over) {
     return diag_hint(s->diag, "split the batch over the axes in the order of the mesh");
   }
   if (!each || ranks_local_count(s->ranks) == ranks_count(s->ranks)) return true;
-  return refuse(s, train_of(s)->pos, "ranks on several machines",
+  return refuse(s, train_of(s)->sync_pos, "ranks on several machines",
                 "run all ranks on one machine, or use sync = every(...)");
 }
 
@@ -90,7 +91,7 @@ bool stale_allowed(Session *s) {
   int64_t groups = axes_size(&s->model->mesh, over), replicas = train_of(s)->replicas;
   if (!options_fit(s) || !rules_fit(s, over) || !ranks_fit(s, over)) return false;
   if (replicas % groups == 0) return true;
-  diag_error(s->diag, DIAG_UNSUPPORTED, train_of(s)->pos,
+  diag_error(s->diag, DIAG_UNSUPPORTED, train_of(s)->sync_pos,
              "the layout splits the batch %lld ways, and that does not divide the %lld replicas of "
              "sync",
              (long long)groups, (long long)replicas);

@@ -41,7 +41,7 @@ static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
 bool training_without_sync(const Session *s, const char *what) {
   const ModelSpec *spec = &s->model->graph->spec;
   if (!spec->ntrain || !(spec->train[0].sync || spec->train[0].ahead)) return true;
-  diag_error(s->diag, DIAG_UNSUPPORTED, spec->train[0].pos,
+  diag_error(s->diag, DIAG_UNSUPPORTED, spec->train[0].sync_pos,
              spec->train[0].ahead ? "%s has no servers for the updates of sync = stale(...)"
                                   : "%s does not average the replicas of sync",
              what);

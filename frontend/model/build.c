@@ -465,7 +465,9 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   dims_declare_file(&b, file);
   precision_read(&b, file);
   mesh_build(&b, file);
+  int before = diag_errors(d);
   build_block(&b, file);
+  b.incomplete = diag_errors(d) > before;
   data_build(&b, file);
   train_build(&b, file);
   layout_build(&b, file);

@@ -229,8 +229,9 @@ typedef struct Build {
   int looks;       // number of walks over the graph by warn_param_alone, which limits them
   const Ast *text; // the Ast of the file
   VEC(RowSize) rows;
-  bool rows_read; // the size that is being computed depends on the rows of a batch
-  Dtype real;     // the default float type: f32, or f64 if all declared floats are f64
+  bool rows_read;  // the size that is being computed depends on the rows of a batch
+  bool incomplete; // the statements have errors: a parameter may be missing
+  Dtype real;      // the default float type: f32, or f64 if all declared floats are f64
   Weak weak;
   CarryTypes *carries;
   uint32_t ncarries; // number of weak carries so far
@@ -440,6 +441,9 @@ Value build_call(Build *b, const Ast *call);
 Value build_argument(Build *b, const Ast *e);
 extern const Builtin builtins[];               // builtin_table.c; the last row has no name
 const Builtin *builtin_find(const char *name); // NULL: none
+// Returns how a call of that name is written, as builtin.def has it; NULL if the brackets and the
+// formals of its row say it.
+const char *builtin_form(const char *name);
 // Assigns the arguments of a call to formals, by position and by name. out[i] is the expression for
 // formal[i], or NULL. Returns false after errors.
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);

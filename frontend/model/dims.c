@@ -182,8 +182,8 @@ static int64_t split_size(Build *b, const Ast *define, int64_t size, const char 
   const char *parts = b->opt->replicas ? *full : name_join(b, define->text, "micro");
   if (size % n != 0) {
     diag_error(b->d, DIAG_DIM_DIVISION, define->pos,
-               "'%s' of size %lld cannot be split into the %lld %s", define->text, (long long)size,
-               (long long)n, b->opt->replicas ? "replicas of sync" : "micro-batches of accumulate");
+               "'%s' of size %lld cannot be split into the %lld micro-batches of accumulate",
+               define->text, (long long)size, (long long)n);
     return size;
   }
   if (b->opt->apart) return size / n;

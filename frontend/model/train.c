@@ -49,7 +49,7 @@ bool patterns_read(Build *b, const Ast *e, const char **out) {
   uint32_t n = 0;
   char *list = arena_printf(b->a, "%s", *out), *save = NULL;
   for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save), n++) {
-    if (pattern_matches(b, p)) continue;
+    if (pattern_matches(b, p) || b->incomplete) continue;
     diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", p);
     pattern_nearest(b, p);
     good = false;
@@ -110,7 +110,25 @@ static bool read_precision(Build *b, const Entry *e, void *train) {
   return true;
 }
 
-bool splits_batch(Build *b, const Ast *e, const char *key) {
+// Checks that the batch has n equal parts. The model of one part and that of an evaluation have
+// batches of other sizes.
+static bool divides_batch(Build *b, const Ast *e, const char *key, int64_t n) {
+  const Dim *batch = dim_get(b->g->dims, b->g->spec.data[DATA_TRAIN].over);
+  int64_t size = batch->size, below = n, above = n;
+  if (b->opt->micro > 1 || b->opt->rows_dim || size % n == 0) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+             "%s cannot split '%s' of size %lld into %lld equal parts", key, batch->name,
+             (long long)size, (long long)n);
+  while (below > 1 && size % below) below--;
+  while (above < size && size % above) above++;
+  if (above >= n && size > n && below > 1)
+    return diag_hint(b->d, "%lld or %lld parts, or another size of '%s'", (long long)below,
+                     (long long)above, batch->name);
+  return diag_hint(b->d, "%lld parts, or another size of '%s'",
+                   (long long)(size > n ? above : size), batch->name);
+}
+
+bool splits_batch(Build *b, const Ast *e, const char *key, int64_t n) {
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!data->present) {
     diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
@@ -127,7 +145,7 @@ bool splits_batch(Build *b, const Ast *e, const char *key) {
                         dim_get(b->g->dims, data->over)->name, d->name);
     }
   }
-  return true;
+  return divides_batch(b, e, key, n);
 }
 
 // Reads `accumulate`, the number of micro-batches into which a step splits the batch.
@@ -138,7 +156,7 @@ static bool read_accumulate(Build *b, const Entry *entry, void *train) {
   if (t->accumulate < 1)
     return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
   if (t->accumulate == 1) return true;
-  return build_unroll(b, t->accumulate, e->pos) && splits_batch(b, e, entry->key);
+  return build_unroll(b, t->accumulate, e->pos) && splits_batch(b, e, entry->key, t->accumulate);
 }
 
 bool word_read(Build *b, const Ast *e, const char *key, const char *first, const char *second,

@@ -24,10 +24,10 @@ void matrices_check(Build *b, const TrainSpec *t);
 // name is a value of.
 MUST_USE bool word_read(Build *b, const Ast *e, const char *key, const char *first,
                         const char *second, int *out);
-// train.c: checks that the entry `key` at e may split the batch. The batch dim is the dim of the
-// block `data train`, which must exist; no parameter or state may have that dim. Returns false
-// after an error.
-MUST_USE bool splits_batch(Build *b, const Ast *e, const char *key);
+// train.c: checks that the entry `key` at e may split the batch into n equal parts. The batch dim
+// is the dim of the block `data train`, which must exist; no parameter or state may have that dim.
+// Returns false after an error.
+MUST_USE bool splits_batch(Build *b, const Ast *e, const char *key, int64_t n);
 
 // train_sync.c: reads `sync` into the TrainSpec at `train`.
 MUST_USE bool sync_read(Build *b, const Entry *entry, void *train);

@@ -53,27 +53,39 @@ bool sync_read(Build *b, const Entry *entry, void *train) {
   TrainSpec *t = train;
   bool every = e->kind == AST_CALL && !strcmp(e->text, "every");
   if (!every && (e->kind != AST_CALL || strcmp(e->text, "stale") != 0)) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "sync says after how many steps replicas meet");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+               "sync is every(steps, replicas = n) or stale(steps, replicas = n)");
     return diag_hint(b->d, "sync = every(16, replicas = 4), or stale(4, replicas = 4)");
   }
-  if (!(every ? read_every : read_stale)(b, e, t)) return false;
-  if (splits_batch(b, e, entry->key)) return true;
+  t->sync_pos = entry->pos;
+  if (!(every ? read_every : read_stale)(b, e, t))
+    return diag_hint(b->d, every ? "sync = every(16, replicas = 4): they meet every 16 steps"
+                                 : "sync = stale(4, replicas = 4): they are at most 4 steps apart");
+  if (splits_batch(b, e, entry->key, t->replicas)) return true;
   t->sync = t->ahead = 0;
   return false;
 }
 
 void sync_check(Build *b, const TrainSpec *t) {
-  bool skips = t->ahead && t->on_nonfinite == NONFINITE_SKIP;
-  const char *with = b->g->spec.ntrain > 1 ? "several train blocks"
-                     : t->repeat > 1       ? "repeat"
-                     : t->accumulate > 1   ? "accumulate"
-                     : t->average != 0     ? "average"
-                     : t->scaled           ? "precision = f16"
-                     : skips               ? "on_nonfinite = skip"
-                                           : NULL;
-  if ((t->sync || t->ahead) && with)
-    diag_error(b->d, DIAG_UNSUPPORTED, t->pos, "sync%s does not go together with %s",
-               t->ahead ? " = stale(...)" : "", with);
+  const struct {
+    bool given;
+    const char *what, *hint;
+  } others[] = {
+      {b->g->spec.ntrain > 1, "several train blocks", "leave out sync, or train one loss"},
+      {t->repeat > 1, "repeat", "leave out one of the two keys"},
+      {t->accumulate > 1, "accumulate", "leave out accumulate: sync also splits the batch"},
+      {t->average != 0, "average", "leave out one of the two keys"},
+      {t->scaled, "precision = f16", "precision = bf16 or f32"},
+      {t->ahead && t->on_nonfinite == NONFINITE_SKIP, "on_nonfinite = skip",
+       "leave out on_nonfinite: no update is made of a step that is not finite"},
+  };
+  for (size_t i = 0; i < countof(others) && (t->sync || t->ahead); i++) {
+    if (!others[i].given) continue;
+    diag_error(b->d, DIAG_UNSUPPORTED, t->sync_pos, "sync%s does not go together with %s",
+               t->ahead ? " = stale(...)" : "", others[i].what);
+    diag_hint(b->d, "%s", others[i].hint);
+    return;
+  }
 }
 
 Axes sync_axes(const Model *m) {

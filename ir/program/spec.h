@@ -227,6 +227,7 @@ typedef struct TrainSpec {
   // replicas. Whether they also take the mean of the optimizer's slots.
   int64_t sync, replicas;
   bool sync_slots;
+  Pos sync_pos; // the key `sync`
   // With asynchronous updates: a replica begins step t only if every replica has finished more than
   // t - ahead steps. 0: updates are synchronous.
   int64_t ahead;
