@@ -44,7 +44,7 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
 static bool concat_counts(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1, pos = 0;
   int64_t total = 0;
-  if (!call_map(b, c, n, 1, "concat[t1, t2 -> t](a, b)")) return false;
+  if (!call_map(b, c, n, 1)) return false;
   if (c->ast->nargs != n)
     return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos,
                       "concat of %u dim%s takes %u operand%s, not %u", n, plural(n), n, plural(n),
@@ -112,7 +112,7 @@ Value builtin_stack(Build *b, const Call *c) {
   uint32_t n = c->ast->nargs;
   Value *v = arena_array(b->a, Value, n + 1);
   Dtype type;
-  if (!call_map(b, c, 0, 1, "stack[-> n](a, b)")) return value_poison;
+  if (!call_map(b, c, 0, 1)) return value_poison;
   if (n != call_size(b, c, 0)) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "stack has %u operand%s, but '%s' has size %lld",
                n, plural(n), c->ast->dims[0].name, (long long)call_size(b, c, 0));

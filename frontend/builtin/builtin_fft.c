@@ -304,14 +304,22 @@ static NodeId operand(Fourier *f, const Call *c, Dtype *type) {
   return graph_cast(f->b->g, build_node(f->b, c->arg[0], *type), f->type);
 }
 
+// Checks that x has the dim c of real and imaginary parts.
+static bool has_parts(Build *b, const Call *c, const Value *x) {
+  return call_has(b, c, 1, x) ||
+         diag_hint(b->d,
+                   "%s takes complex numbers: '%s' has their real and imaginary parts; of real "
+                   "numbers: %s",
+                   c->row->name, c->ast->dims[1].name, builtin_form("rfft"));
+}
+
 // fft and ifft, which differ in sign and scale.
 Value builtin_fft(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   bool inverse = c->row->name[0] == 'i';
   Fourier f = {.b = b, .t = c->dim[0], .c = c->dim[1], .sign = inverse ? 1 : -1};
   Dtype type;
-  if (!call_map(b, c, 2, 1, inverse ? "ifft[f, c -> t](x)" : "fft[t, c -> f](x)") ||
-      !call_has(b, c, 0, x) || !call_has(b, c, 1, x) || !apart(b, c, 0, 1) ||
+  if (!call_map(b, c, 2, 1) || !call_has(b, c, 0, x) || !has_parts(b, c, x) || !apart(b, c, 0, 1) ||
       !call_new(b, c, 2, x, 0) || !two_parts(b, c, 1) ||
       !has_length(b, c, 2, 0, call_size(b, c, 0)))
     return value_poison;
@@ -327,9 +335,9 @@ Value builtin_rfft(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   Fourier f = {.b = b, .t = c->dim[0], .c = c->dim[2], .sign = -1, .scale = 1, .real_in = true};
   Dtype type;
-  if (!call_map(b, c, 1, 2, "rfft[t -> f, c](x)") || !call_has(b, c, 0, x) ||
-      !call_new(b, c, 1, x, 0) || !call_new(b, c, 2, x, 0) || !apart(b, c, 1, 2) ||
-      !two_parts(b, c, 2) || !has_length(b, c, 1, 0, call_size(b, c, 0) / 2 + 1))
+  if (!call_map(b, c, 1, 2) || !call_has(b, c, 0, x) || !call_new(b, c, 1, x, 0) ||
+      !call_new(b, c, 2, x, 0) || !apart(b, c, 1, 2) || !two_parts(b, c, 2) ||
+      !has_length(b, c, 1, 0, call_size(b, c, 0) / 2 + 1))
     return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId from = operand(&f, c, &type);
@@ -347,9 +355,9 @@ Value builtin_irfft(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   Fourier f = {.b = b, .c = c->dim[1], .sign = 1, .real_out = true};
   Dtype type;
-  if (!call_map(b, c, 2, 1, "irfft[f, c -> t](x)") || !call_has(b, c, 0, x) ||
-      !call_has(b, c, 1, x) || !apart(b, c, 0, 1) || !call_new(b, c, 2, x, 0) ||
-      !two_parts(b, c, 1) || !has_length(b, c, 0, 2, call_size(b, c, 2) / 2 + 1))
+  if (!call_map(b, c, 2, 1) || !call_has(b, c, 0, x) || !call_has(b, c, 1, x) ||
+      !apart(b, c, 0, 1) || !call_new(b, c, 2, x, 0) || !two_parts(b, c, 1) ||
+      !has_length(b, c, 0, 2, call_size(b, c, 2) / 2 + 1))
     return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId from = operand(&f, c, &type);

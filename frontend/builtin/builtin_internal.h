@@ -18,9 +18,10 @@ MUST_USE bool call_has(Build *b, const Call *c, uint32_t i, const Value *v);
 MUST_USE bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone);
 // Adds dim i of the brackets to `set`. It is an error if the set has the dim already.
 MUST_USE bool call_add(Build *b, const Call *c, uint32_t i, Dims *set);
-// Checks that the brackets have nfrom dims, an arrow, and nto dims. The error shows `form`, an
-// example of a correct call.
-MUST_USE bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form);
+// Checks that the brackets have nfrom dims, an arrow, and nto dims.
+MUST_USE bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto);
+// Reports that the call is not written as its form in builtin.def. Returns false.
+bool call_misuse(Build *b, const Call *c);
 // Sets *out to argument i, an integer known at compile time. Checks least <= *out <= MAX_STEP.
 MUST_USE bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out);
 // Sets *out to argument i, a number known at compile time.

@@ -94,9 +94,7 @@ Value builtin_take(Build *b, const Call *c) {
 // or, if there are none, all dims of the ids. Returns false after an error.
 static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   uint32_t last = c->ndims ? c->ndims - 1 : 0;
-  const char *form =
-      arena_printf(b->a, "%s[-> v](x, ids) or %s[t -> v](x, ids)", c->row->name, c->row->name);
-  if (!call_map(b, c, last, 1, form)) return false;
+  if (!call_map(b, c, last, 1)) return false;
   *over = last ? (Dims){0} : *build_dims(b, ids);
   for (uint32_t i = 0; i < last; i++) {
     if (!call_has(b, c, i, ids) || !call_add(b, c, i, over)) return false;

@@ -14,10 +14,11 @@
 #include "frontend/builtin/builtin_internal.h"
 
 static bool two_dims(Build *b, const Call *c) {
-  if (c->ndims != 2)
-    return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos,
-                      "%s takes two dims in brackets, rows and columns, not %u", c->row->name,
-                      c->ndims);
+  if (c->ndims != 2) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos,
+               "%s takes two dims in brackets, rows and columns, not %u", c->row->name, c->ndims);
+    return diag_hint(b->d, "write %s", builtin_form(c->row->name));
+  }
   return c->dim[0] != c->dim[1] ||
          diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[1].pos,
                     "the rows and the columns of a matrix are two dims, but both are '%s'",
@@ -32,6 +33,34 @@ static bool square(Build *b, const Call *c) {
                     c->ast->dims[1].name, (long long)call_size(b, c, 1));
 }
 
+// Checks that the matrix, the first operand, has the dims of its rows and columns.
+static bool has_both(Build *b, const Call *c) {
+  for (uint32_t i = 0; i < 2; i++) {
+    if (call_has(b, c, i, &c->arg[0])) continue;
+    const char *gone = c->ast->dims[i].name, *other = c->ast->dims[1 - i].name;
+    return diag_hint(
+        b->d,
+        "a matrix is over two dims; rename makes the second one of a square matrix, as "
+        "in sum[k](x * rename[%s -> %s](x))",
+        other, gone);
+  }
+  return true;
+}
+
+// Checks the right side, the second operand: it has the dim of the rows and not that of the
+// columns.
+static bool right_side(Build *b, const Call *c) {
+  const char *rows = c->ast->dims[0].name, *columns = c->ast->dims[1].name;
+  if (call_has(b, c, 0, &c->arg[1])) return call_new(b, c, 1, &c->arg[1], 0);
+  if (!dims_has(build_dims(b, &c->arg[1]), c->dim[1]))
+    return diag_hint(b->d, "it has the dim of the rows, the first one in brackets");
+  return diag_hint(
+      b->d,
+      "it has the dim of the rows, the first one in brackets: rename[%s -> %s](...), or "
+      "%s[%s, %s](...)",
+      columns, rows, c->row->name, columns, rows);
+}
+
 // Converts the n value arguments to a common float type, which is stored in *type, and then to the
 // type in which matrices are computed.
 static void operands(Build *b, const Call *c, int n, NodeId *out, Dtype *type) {
@@ -44,10 +73,7 @@ static void operands(Build *b, const Call *c, int n, NodeId *out, Dtype *type) {
 static Value matrix_value(Build *b, const Call *c, int n, unsigned flags) {
   NodeId arg[2];
   Dtype type;
-  if (!two_dims(b, c) || !square(b, c)) return value_poison;
-  for (uint32_t i = 0; i < 2; i++)
-    if (!call_has(b, c, i, &c->arg[0])) return value_poison;
-  if (n > 1 && (!call_has(b, c, 0, &c->arg[1]) || !call_new(b, c, 1, &c->arg[1], 0)))
+  if (!two_dims(b, c) || !square(b, c) || !has_both(b, c) || (n > 1 && !right_side(b, c)))
     return value_poison;
   operands(b, c, n, arg, &type);
   Attr attr = {.ndims = 2, .dims = c->dim, .flags = flags};
@@ -68,9 +94,7 @@ Value builtin_triangular_solve(Build *b, const Call *c) {
 Value builtin_inverse(Build *b, const Call *c) {
   NodeId arg[2];
   Dtype type;
-  if (!two_dims(b, c) || !square(b, c) || !call_has(b, c, 0, &c->arg[0]) ||
-      !call_has(b, c, 1, &c->arg[0]))
-    return value_poison;
+  if (!two_dims(b, c) || !square(b, c) || !has_both(b, c)) return value_poison;
   operands(b, c, 1, arg, &type);
   Origin before = group_begin(b, c->pos);
   DimId i = c->dim[0], twin = dim_twin(b->g->dims, i, "inverse");
@@ -86,11 +110,9 @@ Value builtin_inverse(Build *b, const Call *c) {
 // -- factors --------------------------------------------------------------------------------------
 
 // Checks the dims of a call [i, j -> k], where k is the smaller of the two.
-static bool factor_dims(Build *b, const Call *c, const char *form) {
+static bool factor_dims(Build *b, const Call *c) {
   Dims have = *build_dims(b, &c->arg[0]);
-  if (!call_map(b, c, 2, 1, form) || !call_has(b, c, 0, &c->arg[0]) ||
-      !call_has(b, c, 1, &c->arg[0]) || !call_add(b, c, 2, &have))
-    return false;
+  if (!call_map(b, c, 2, 1) || !has_both(b, c) || !call_add(b, c, 2, &have)) return false;
   int64_t m = call_size(b, c, 0), n = call_size(b, c, 1), k = m < n ? m : n;
   if (c->dim[0] == c->dim[1])
     return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[1].pos,
@@ -136,7 +158,7 @@ static Value factors(Build *b, const Call *c, int n, const int64_t *first, const
 }
 
 Value builtin_qr(Build *b, const Call *c) {
-  if (!factor_dims(b, c, "q, r = qr[i, j -> k](a)")) return value_poison;
+  if (!factor_dims(b, c)) return value_poison;
   int64_t m = call_size(b, c, 0), n = call_size(b, c, 1);
   if (m < n) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[0].pos,
@@ -151,13 +173,12 @@ Value builtin_qr(Build *b, const Call *c) {
 }
 
 Value builtin_eigh(Build *b, const Call *c) {
-  if (!factor_dims(b, c, "values, vectors = eigh[i, j -> k](a)") || !square(b, c))
-    return value_poison;
+  if (!factor_dims(b, c) || !square(b, c)) return value_poison;
   return factors(b, c, 2, (int64_t[]){call_size(b, c, 0), 0}, (DimId[]){0, c->dim[0]});
 }
 
 Value builtin_svd(Build *b, const Call *c) {
-  if (!factor_dims(b, c, "u, s, v = svd[i, j -> k](a)")) return value_poison;
+  if (!factor_dims(b, c)) return value_poison;
   int64_t m = call_size(b, c, 0), n = call_size(b, c, 1);
   return factors(b, c, 3, (int64_t[]){0, m + n, m}, (DimId[]){c->dim[0], 0, c->dim[1]});
 }

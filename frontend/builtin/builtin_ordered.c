@@ -89,8 +89,7 @@ Value builtin_median(Build *b, const Call *c) {
 
 Value builtin_top_k(Build *b, const Call *c) {
   const Value *v = &c->arg[0];
-  if (!call_map(b, c, 1, 1, "values, which = top_k[e -> k](x)") || !call_has(b, c, 0, v) ||
-      !call_new(b, c, 1, v, 0))
+  if (!call_map(b, c, 1, 1) || !call_has(b, c, 0, v) || !call_new(b, c, 1, v, 0))
     return value_poison;
   if (call_size(b, c, 1) > call_size(b, c, 0)) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,

@@ -38,7 +38,7 @@ Value builtin_rename(Build *b, const Call *c) {
   int n = 0;
   for (uint32_t i = 0; i < c->ndims; i += 2) {
     if (i + 1 == c->ndims || c->arrow[i] || !c->arrow[i + 1])
-      return misuse(b, c, "rename[t -> s, d -> e](x)");
+      return call_misuse(b, c), value_poison;
     if (!call_has(b, c, i, c->arg)) return value_poison;
     from[n] = c->dim[i];
     to[n++] = c->dim[i + 1];
@@ -48,14 +48,13 @@ Value builtin_rename(Build *b, const Call *c) {
 
 Value builtin_split(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1;
-  if (!call_map(b, c, 1, n, "split[d -> heads, k](x)") || !call_has(b, c, 0, c->arg))
-    return value_poison;
+  if (!call_map(b, c, 1, n) || !call_has(b, c, 0, c->arg)) return value_poison;
   return move(b, c, 1, c->dim, (int)n, c->dim + 1);
 }
 
 Value builtin_merge(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1;
-  if (!call_map(b, c, n, 1, "merge[heads, k -> d](x)")) return value_poison;
+  if (!call_map(b, c, n, 1)) return value_poison;
   for (uint32_t i = 0; i < n; i++)
     if (!call_has(b, c, i, c->arg)) return value_poison;
   return move(b, c, (int)n, c->dim, 1, c->dim + n);

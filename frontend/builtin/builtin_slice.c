@@ -60,8 +60,8 @@ Value builtin_slice(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   int64_t start = 0, step;
   NodeId computed = 0;
-  if (!call_map(b, c, 1, 1, "slice[t -> t2](x)") || !call_has(b, c, 0, x) ||
-      !call_new(b, c, 1, x, 0) || !call_integer(b, c, 2, -MAX_STEP, &step))
+  if (!call_map(b, c, 1, 1) || !call_has(b, c, 0, x) || !call_new(b, c, 1, x, 0) ||
+      !call_integer(b, c, 2, -MAX_STEP, &step))
     return value_poison;
   int64_t way = step * (call_size(b, c, 1) - 1);
   if (step == 0) {
@@ -85,9 +85,8 @@ Value builtin_pad(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   int64_t before;
   double value;
-  if (!call_map(b, c, 1, 1, "pad[t -> t2](x)") || !call_has(b, c, 0, x) ||
-      !call_new(b, c, 1, x, 0) || !call_integer(b, c, 1, 0, &before) ||
-      !call_number(b, c, 2, &value))
+  if (!call_map(b, c, 1, 1) || !call_has(b, c, 0, x) || !call_new(b, c, 1, x, 0) ||
+      !call_integer(b, c, 1, 0, &before) || !call_number(b, c, 2, &value))
     return value_poison;
   int64_t n = call_size(b, c, 0), after = call_size(b, c, 1) - n - before;
   if (after < 0) {

@@ -13,6 +13,20 @@ const Builtin builtins[] = {
     {0},
 };
 
+const char *builtin_form(const char *name) {
+  static const struct {
+    const char *name, *text;
+  } forms[] = {
+#define BUILTIN(...)
+#define FORM(name, form) {#name, form},
+#include "frontend/model/builtin.def"
+#undef BUILTIN
+  };
+  for (size_t i = 0; i < countof(forms); i++)
+    if (!strcmp(forms[i].name, name)) return forms[i].text;
+  return NULL;
+}
+
 const Builtin *builtin_find(const char *name) {
   for (const Builtin *f = builtins; f->name; f++)
     if (!strcmp(f->name, name)) return f;

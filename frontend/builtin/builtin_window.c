@@ -16,12 +16,24 @@
 
 Pos call_pos(const Call *c, int i) { return c->raw[i] ? c->raw[i]->pos : c->pos; }
 
+// Returns "second " for the second of several operands, "" for the only one.
+static const char *which_operand(const Call *c, const Value *v) {
+  static const char *const ordinal[] = {"first ", "second ", "third "};
+  size_t n = 0, at = countof(ordinal);
+  for (int i = 0; c->row->formal[i].name; i++) {
+    if (!c->row->formal[i].required || c->row->formal[i].raw) continue;
+    if (v == &c->arg[i]) at = n;
+    n++;
+  }
+  return n > 1 && at < countof(ordinal) ? ordinal[at] : "";
+}
+
 bool call_has(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
   return diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-                    "%s of dim '%s', but its operand is over %s", c->row->name,
-                    c->ast->dims[i].name, dims_listed(b, have));
+                    "%s of dim '%s', but its %soperand is over %s", c->row->name,
+                    c->ast->dims[i].name, which_operand(c, v), dims_listed(b, have));
 }
 
 bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone) {
@@ -39,11 +51,15 @@ bool call_add(Build *b, const Call *c, uint32_t i, Dims *set) {
                     c->ast->dims[i].name);
 }
 
-bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form) {
+bool call_misuse(Build *b, const Call *c) {
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s is written %s", c->row->name,
+                    builtin_form(c->row->name));
+}
+
+bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto) {
   bool good = c->ndims == nfrom + nto && !c->ast->all_but;
   for (uint32_t i = 0; i < c->ndims; i++) good &= c->arrow[i] == (i == nfrom);
-  if (!good) diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s is written %s", c->row->name, form);
-  return good;
+  return good || call_misuse(b, c);
 }
 
 bool call_number(Build *b, const Call *c, int i, double *out) {
@@ -192,9 +208,9 @@ static bool places_ok(Build *b, const Call *c, const Taps *w) {
 Value builtin_window(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
   double fill;
-  if (!call_map(b, c, 1, 2, "window[y -> oy, ky](x)") || !call_has(b, c, 0, x) ||
-      !distinct(b, c, 2, 0) || !distinct(b, c, 2, 1) || !call_new(b, c, 1, x, 0) ||
-      !call_new(b, c, 2, x, 0) || !call_number(b, c, 4, &fill))
+  if (!call_map(b, c, 1, 2) || !call_has(b, c, 0, x) || !distinct(b, c, 2, 0) ||
+      !distinct(b, c, 2, 1) || !call_new(b, c, 1, x, 0) || !call_new(b, c, 2, x, 0) ||
+      !call_number(b, c, 4, &fill))
     return value_poison;
   Taps w = {.n = call_size(b, c, 0), .o = call_size(b, c, 1), .k = call_size(b, c, 2)};
   if (!taps_read(b, c, &w) || !places_ok(b, c, &w)) return value_poison;
@@ -226,9 +242,8 @@ static bool folded_ok(Build *b, const Call *c, const Taps *w) {
 
 Value builtin_fold(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
-  if (!call_map(b, c, 2, 1, "fold[y, ky -> y2](x)") || !call_has(b, c, 0, x) ||
-      !call_has(b, c, 1, x) || !distinct(b, c, 1, 0) || !distinct(b, c, 2, 1) ||
-      !call_new(b, c, 2, x, 0))
+  if (!call_map(b, c, 2, 1) || !call_has(b, c, 0, x) || !call_has(b, c, 1, x) ||
+      !distinct(b, c, 1, 0) || !distinct(b, c, 2, 1) || !call_new(b, c, 2, x, 0))
     return value_poison;
   Taps w = {.n = call_size(b, c, 2), .o = call_size(b, c, 0), .k = call_size(b, c, 1)};
   if (!taps_read(b, c, &w) || !folded_ok(b, c, &w)) return value_poison;

@@ -129,6 +129,19 @@ void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id,
 
 // -- built-ins ----------------------------------------------------------------------------------
 
+// Returns how a call of the row is written. Without a form in builtin.def it has the dim d in
+// brackets, the first argument x and the names of the other arguments that are required.
+static const char *form_text(Build *b, const Builtin *row, const char *d, const char *x) {
+  const char *text = builtin_form(row->name);
+  if (text) return text;
+  text = row->bracket == BRACKET_NONE ? row->name : arena_printf(b->a, "%s[%s]", row->name, d);
+  if (!row->formal[0].name) return text;
+  text = arena_printf(b->a, "%s(%s", text, x);
+  for (const Formal *f = row->formal + 1; f->name; f++)
+    if (f->required) text = arena_printf(b->a, "%s, %s", text, f->name);
+  return arena_printf(b->a, "%s)", text);
+}
+
 static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   static const char *const wants[] = {
       [BRACKET_NONE] = "no dims in brackets", [BRACKET_REDUCE] = "dims in brackets",
@@ -148,11 +161,11 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   }
   if (good) return true;
   HabitNames names = habit_names(b, call);
-  const char *x = names.x ? names.x : "x", *dim = names.d ? names.d : "d";
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
-  if (row->bracket == BRACKET_NONE) diag_hint(b->d, "write %s(%s)", call->text, x);
-  if (!call->has_brackets && (row->bracket == BRACKET_ONE || row->bracket == BRACKET_SOME))
-    diag_hint(b->d, row->formal[0].name ? "write %s[%s](%s)" : "write %s[%s]", call->text, dim, x);
+  const char *form = form_text(b, row, names.d ? names.d : "d", names.x ? names.x : "x");
+  bool own = row->bracket != BRACKET_NONE && builtin_form(row->name);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, own ? "%s is written %s" : "%s takes %s",
+             row->name, own ? form : wants[row->bracket]);
+  if (!own) diag_hint(b->d, "write %s", form);
   return false;
 }
 
