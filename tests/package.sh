@@ -144,6 +144,7 @@ expect "another CPU, in a program" 1 "has no code for this processor.*E0807" env
 unset LD_LIBRARY_PATH
 must "$meshc" predict "$net" --feed x=rows/x.npy --fetch y --out want
 must "$meshc" compile "$net" --cpu native --emit exe -o net.run -q
+expect "an executable writes no .csv" 2 "results are not written as .o.csv.*E0601" ./net.run --feed x=rows/x.npy --out o.csv
 expect "an executable" 0 "" env -i ./net.run --feed x=rows/x.npy --out got
 same "what the executable computes" want/y.npy got/y.npy
 expect "its results on the terminal" 0 "^y .b 20, o 2. f32" ./net.run --feed x=rows/x.npy

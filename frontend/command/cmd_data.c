@@ -271,7 +271,12 @@ static void print_block(const Session *s, const BlockFigures *b) {
          b->batches == 1 ? "" : "es", (long long)b->batch);
   for (uint32_t i = 0; i < b->n; i++) print_source(s, &b->source[i]);
   printf("  batches are delivered at %srows/s", rate_text(s->arena, b->rate));
-  if (b->needed > 0)
+  // Reading so few rows takes no time that matters: what rate they have says nothing.
+  enum { SHORT_SECONDS = 1 };
+  bool brief = (double)b->rows < SHORT_SECONDS * b->rate;
+  if (b->needed > 0 && brief)
+    printf(", all rows in %s", seconds_text(s->arena, (double)b->rows / b->rate));
+  else if (b->needed > 0)
     printf("; the step needs %srows/s (%s a step, predicted): it waits %.1f %% of the time",
            rate_text(s->arena, b->needed), seconds_text(s->arena, b->step), 100 * waiting_share(b));
   printf("\n");

@@ -133,8 +133,10 @@ static bool count_arguments(const Options *o, Diag *d) {
   if (option_given(o, OPTION_FROM)) least = 0;
   if (o->argument.n >= least && o->argument.n <= most) return true;
   if (o->argument.n < least)
-    diag_error(d, DIAG_USAGE, (Pos){0}, "%s needs a %s file", command_name(o->command),
-               strncmp(form, "MODEL", 5) == 0 ? "model" : "data");
+    diag_error(d, DIAG_USAGE, (Pos){0}, "%s needs a %s", command_name(o->command),
+               strncmp(form, "MODEL", 5) == 0  ? "model file"
+               : strncmp(form, "NAME", 4) == 0 ? "name"
+                                               : "data file");
   else
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);

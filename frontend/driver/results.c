@@ -96,13 +96,28 @@ bool out_is_stdout(const Session *s) {
   return out && strcmp(out, "-") == 0;
 }
 
+// Returns false after an error: --out has the ending of a file that is not written. It would become
+// the name of a folder.
+static bool out_is_known(const Session *s) {
+  static const char *const others[] = {".json", ".txt", ".npy", ".tsv",     ".h5",
+                                       ".hdf5", ".pt",  ".pkl", ".parquet", ".xlsx"};
+  const OptionUse *use = option_use(s->opt, OPTION_OUT);
+  for (size_t i = 0; use && i < countof(others); i++) {
+    if (!text_ends(use->text, others[i]) || folder_writable(use->text)) continue;
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--out writes no %s files", others[i]);
+    return diag_hint(s->diag, "name a folder, for NAME.npy, or a .npz, .safetensors or .csv file; "
+                              "--json > FILE writes JSON");
+  }
+  return true;
+}
+
 bool results_check(const Session *s) {
   static const char *const words[] = {"finite"};
   int word;
   if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON))
     return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
                       "--out - and --json would both write to standard output");
-  return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
+  return out_is_known(s) && option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
 }
 
 bool results_finite(Session *s, uint32_t n, const Result *r) {

@@ -50,8 +50,11 @@ bool session_folder(Session *s, const char *path) {
 }
 
 bool session_cannot_write(const Session *s, const char *path, Pos at) {
-  return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at,
-                    "cannot write %s: %s", path, strerror(errno));
+  int error = errno;
+  diag_error(s->diag, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s",
+             path, strerror(error));
+  return error == ENOENT && strchr(path, '/') &&
+         diag_hint(s->diag, "make the folder first: mkdir -p %s", path_folder(s->arena, path));
 }
 
 bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast,

@@ -95,6 +95,7 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
     if (!formal[i].required || out[i]) continue;
     diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", call->text,
                formal[i].name);
+    if (!call->nargs) diag_hint(b->d, "write %s(%s = ...)", call->text, formal[i].name);
     good = false;
   }
   return good;

@@ -114,8 +114,8 @@ bool package_feed(Arena *a, const Package *package, const PackageProgram *p, con
     number_array(&out->array, value, t->type);
   else if (!array_read(&out->array, path, key, d, at))
     return diag_hint(d,
-                     "a package reads arrays of numbers; meshc predict MODEL also reads CSV files "
-                     "and images");
+                     "a compiled model reads arrays (.npy, .npz, .safetensors), not CSV files and "
+                     "images");
   return check_sizes(package, &p->program, t, &out->array, at, d) &&
          array_convert(&out->array, t->type, t->name, d, at);
 }

@@ -117,6 +117,10 @@ bool package_write_results(const PackageBatches *b, const char *out) {
     x[i] = (NamedArray){b->result[i].name, b->result[i].array};
   if (ends(out, ".npz")) return npz_write(out, b->nresults, x, b->diag);
   if (ends(out, ".safetensors")) return safetensors_write(out, b->nresults, x, b->diag);
+  if (ends(out, ".csv") || ends(out, ".json")) {
+    diag_error(b->diag, DIAG_USAGE, (Pos){0}, "results are not written as '%s'", out);
+    return diag_hint(b->diag, "name a folder, for NAME.npy, or a .npz or .safetensors file");
+  }
   if (!disk_make(AT_FDCWD, out, 0777) && errno != EEXIST)
     return diag_error(b->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
                       "cannot make the folder %s: %s", out, strerror(errno));
