@@ -101,7 +101,7 @@ mv train.old train.csv
 # -- what the data is ------------------------------------------------------------------------------
 expect "data" 0 'classes: setosa [0-9]*, versicolor [0-9]*, virginica 42' "$meshc" data iris.mesh --data train
 check "missing values are counted" says 'petal length .* 10 missing'
-check "rates" says 'batches are delivered at .*rows/s; the step needs .*rows/s'
+check "rates" says 'batches are delivered at .*rows/s, all rows in '
 expect "data as JSON" 0 '"schema": "meshc.data/1"' "$meshc" data iris.mesh --json
 
 # -- new rows with missing values, under missing = drop --------------------------------------------
