@@ -125,7 +125,7 @@ expect "data as JSON" 0 '"decode_seconds"' "$meshc" data sum.mesh --json
 expect "a file" 0 'png, [0-9]* B' "$meshc" inspect set/test/down/a.png
 check "its pixels" says 'u8 +\[18, 18, 3\]'
 expect "a package" 0 '' "$meshc" compile signs.mesh --params signs.safetensors -o package
-expect "an image for a package" 5 'a package reads arrays of numbers' "$meshc" predict package --feed picture=set/test/down/a.png
+expect "an image for a package" 5 'a compiled model reads arrays' "$meshc" predict package --feed picture=set/test/down/a.png
 
 # -- damaged files ---------------------------------------------------------------------------------
 cp same/5.png whole.png
