@@ -136,6 +136,7 @@ bool splits_batch(Build *b, const Ast *e, const char *key, int64_t n) {
     return diag_hint(b->d,
                      "if the inputs are fed, name the dim of the batch: data train over b { }");
   }
+  if (!data->over) return false; // the dim is unknown, which is reported
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
