@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/driver/session.h"
-#include "runtime/runtime.h"
 #include "tests/suite/common/code.h"
+#include "tests/suite/common/trained.h"
 
-enum { SEED = 7, STEPS = 2 };
+enum { CLASSES = 7 }; // of labels
 static int passed, failed;
 
 typedef struct Case {
@@ -76,76 +75,11 @@ static const Case cases[] = {
 };
 static const int numbers[] = {2, 4, 8}; // of micro-batches
 
-// A model with some number of micro-batches: its program, and its tensors after training.
-typedef struct Trained {
-  Arena *a;
-  Diag *diag;
-  Compilation made;
-  Exec *exec;
-} Trained;
-
-static Ast *option(Trained *t, Intern *names, const char *name, const char *text,
-                   Ast *(*parse)(Arena *, Intern *, Diag *, uint32_t, const char *, size_t)) {
-  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text,
-                      strlen(text))
-              : NULL;
-}
-
 // Compiles a case with n micro-batches. memory: the budget, 0: none.
 static bool compile(Trained *t, const Case *c, int n, int64_t memory) {
-  static Machine machine;
-  const char *text = arena_printf(t->a, "%s, accumulate = %d }\n", c->text, n);
-  Intern *names = intern_new(t->a);
-  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)),
-                       text, strlen(text));
-  ModelOptions opt = {.path = c->name,
-                      .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
-                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout),
-                      .no_layout = !c->layout,
-                      .seed = SEED};
-  Model *m = diag_errors(t->diag) ? NULL : model_build(t->a, names, t->diag, ast, &opt);
-  Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
-  machine = machine_default();
-  PipelineOptions how = {.codegen = {.fuse = suite_fuses(true), .for_ = "train"},
-                         .code = {.opt = suite_opt(0), .cache = suite_cache()},
-                         .machine = &machine,
-                         .memory = memory,
-                         .machine_code = true};
-  return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
-}
-
-// The rows of a micro-batch follow one another in an input, so the data is the same for all n.
-static void write_inputs(Trained *t) {
-  const Program *p = t->made.compiled->program;
-  for (uint32_t i = 0; i < p->ntensors; i++) {
-    const ProgTensor *x = &p->tensor[i];
-    if (x->kind != TENSOR_INPUT) continue;
-    int64_t n = 1, size = dtype_bytes(x->type);
-    for (int k = 0; k < x->rank; k++) n *= x->dim[k].whole;
-    char *data = arena_alloc(t->a, (size_t)(n * size));
-    for (int64_t k = 0; k < n; k++)
-      dtype_store(x->type, data + k * size,
-                  dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 7));
-    exec_write(t->exec, TENSOR_INPUT, x->name, x->type, data);
-  }
-}
-
-static bool train(Trained *t) {
-  ExecOptions opt = {.threads = 2, .seed = SEED};
-  t->exec = exec_new(t->made.compiled->program, &opt, t->diag);
-  if (!t->exec) return false;
-  write_inputs(t);
-  for (int64_t step = 0; step < STEPS; step++)
-    if (exec_step(t->exec, step, true) != STEP_OK) return false;
-  return true;
-}
-
-static void *read_tensor(Trained *t, const ProgTensor *x, int64_t *elements) {
-  *elements = 1;
-  for (int k = 0; k < x->rank; k++) *elements *= x->dim[k].whole;
-  void *data = arena_alloc(t->a, (size_t)(*elements * dtype_bytes(x->type)) + 1);
-  exec_read(t->exec, x->kind, x->name, data);
-  return data;
+  TrainedModel m = {c->name, arena_printf(t->a, "%s, accumulate = %d }\n", c->text, n), c->mesh,
+                    c->layout};
+  return trained_compile(t, &m, memory);
 }
 
 // Returns whether values differ at most by rounding, relative to the largest of their tensor. Adam
@@ -166,10 +100,10 @@ static const char *compare(Trained *parts, Trained *whole) {
   const Program *p = whole->made.compiled->program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *x = &p->tensor[i];
-    int64_t n, m;
+    size_t n, m;
     if (x->kind == TENSOR_INPUT || x->kind == TENSOR_CONSTANT) continue;
-    void *want = read_tensor(whole, x, &n), *got = read_tensor(parts, x, &m);
-    if (n != m || !near(x->type, want, got, n))
+    void *want = trained_read(whole, x, &n), *got = trained_read(parts, x, &m);
+    if (n != m || !near(x->type, want, got, (int64_t)n / dtype_bytes(x->type)))
       return arena_printf(parts->a, "%s differs", x->name);
   }
   return NULL;
@@ -207,7 +141,8 @@ static const char *run_case(const Case *c, int n, int64_t memory, Trained *parts
   if (!compile(parts, c, n, memory) || !compile(whole, c, 1, memory)) return "is refused";
   const char *wrong = check_memory(parts, whole, n, memory > 0);
   if (wrong) return wrong;
-  return train(parts) && train(whole) ? compare(parts, whole) : "training fails";
+  return trained_run(parts, CLASSES) && trained_run(whole, CLASSES) ? compare(parts, whole)
+                                                                    : "training fails";
 }
 
 // memory: a budget in bytes, 1: the least that recomputation reaches, 0: none.

@@ -14,11 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/driver/session.h"
-#include "runtime/runtime.h"
 #include "tests/suite/common/code.h"
+#include "tests/suite/common/trained.h"
 
-enum { SEED = 7, STEPS = 2 };
+enum { CLASSES = 3 }; // of labels
 static int passed, failed;
 
 // A case. `smaller`: limit of the work arena with checkpoints, in percent of the arena without. In
@@ -213,75 +212,9 @@ static char *text_of(Arena *a, const char *text, bool on) {
   return out.at;
 }
 
-// A model with or without checkpoints: its program, and its tensors after training.
-typedef struct Trained {
-  Arena *a;
-  Diag *diag;
-  Compilation made;
-  Exec *exec;
-} Trained;
-
-static Ast *option(Trained *t, Intern *names, const char *name, const char *text,
-                   Ast *(*parse)(Arena *, Intern *, Diag *, uint32_t, const char *, size_t)) {
-  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text,
-                      strlen(text))
-              : NULL;
-}
-
 static bool compile(Trained *t, const Recompute *c, bool on, int64_t memory) {
-  char *text = text_of(t->a, c->text, on);
-  Intern *names = intern_new(t->a);
-  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)),
-                       text, strlen(text));
-  ModelOptions opt = {.path = c->name,
-                      .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
-                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout),
-                      .no_layout = !c->layout,
-                      .seed = SEED};
-  Model *m = diag_errors(t->diag) ? NULL : model_build(t->a, names, t->diag, ast, &opt);
-  Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
-  static Machine machine;
-  machine = machine_default();
-  PipelineOptions how = {.codegen = {.fuse = suite_fuses(true), .for_ = "train"},
-                         .code = {.opt = suite_opt(0), .cache = suite_cache()},
-                         .machine = &machine,
-                         .memory = memory,
-                         .machine_code = true};
-  return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
-}
-
-static void write_inputs(Trained *t) {
-  const Program *p = t->made.compiled->program;
-  for (uint32_t i = 0; i < p->ntensors; i++) {
-    const ProgTensor *x = &p->tensor[i];
-    if (x->kind != TENSOR_INPUT) continue;
-    int64_t n = 1, size = dtype_bytes(x->type);
-    for (int k = 0; k < x->rank; k++) n *= x->dim[k].whole;
-    char *data = arena_alloc(t->a, (size_t)(n * size));
-    for (int64_t k = 0; k < n; k++)
-      dtype_store(x->type, data + k * size,
-                  dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 3));
-    exec_write(t->exec, TENSOR_INPUT, x->name, x->type, data);
-  }
-}
-
-static bool train(Trained *t) {
-  ExecOptions opt = {.threads = 2, .seed = SEED};
-  t->exec = exec_new(t->made.compiled->program, &opt, t->diag);
-  if (!t->exec) return false;
-  write_inputs(t);
-  for (int64_t step = 0; step < STEPS; step++)
-    if (exec_step(t->exec, step, true) != STEP_OK) return false;
-  return true;
-}
-
-// Returns the bytes of a tensor that both programs have.
-static void *read_tensor(Trained *t, const ProgTensor *x, size_t *bytes) {
-  *bytes = (size_t)dtype_bytes(x->type);
-  for (int k = 0; k < x->rank; k++) *bytes *= (size_t)x->dim[k].whole;
-  void *data = arena_alloc(t->a, *bytes + 1);
-  exec_read(t->exec, x->kind, x->name, data);
-  return data;
+  TrainedModel m = {c->name, text_of(t->a, c->text, on), c->mesh, c->layout};
+  return trained_compile(t, &m, memory);
 }
 
 // Returns true if values differ at most by rounding, relative to the largest element of their
@@ -304,7 +237,7 @@ static const char *compare(Trained *with, Trained *without, bool exact) {
     const ProgTensor *x = &p->tensor[i];
     if (x->kind == TENSOR_INPUT || x->kind == TENSOR_CONSTANT) continue;
     size_t n, m;
-    void *want = read_tensor(without, x, &n), *got = read_tensor(with, x, &m);
+    void *want = trained_read(without, x, &n), *got = trained_read(with, x, &m);
     if (n != m || (exact ? memcmp(want, got, n) != 0 : !near(x->type, want, got, n)))
       return arena_printf(with->a, "%s differs", x->name);
   }
@@ -315,7 +248,7 @@ static const char *run(const Recompute *c, Trained *with, Trained *without) {
   if (!compile(with, c, true, 0) || !compile(without, c, false, 0)) return "is refused";
   const Graph *g = with->made.collected;
   if (!c->steps && remat(with->a, g, 0) == g && c->smaller < 100) return "has no checkpoint";
-  if (!train(with) || !train(without)) return "training fails";
+  if (!trained_run(with, CLASSES) || !trained_run(without, CLASSES)) return "training fails";
   const char *wrong = compare(with, without, !c->steps && !suite_varied());
   int64_t more = without->made.compiled->program->arena_bytes,
           less = with->made.compiled->program->arena_bytes;
@@ -341,7 +274,7 @@ static const char *run_within(const Recompute *c, int percent, Trained *with, Tr
   if (c->least && bytes > budget && bytes * 100 > needed * c->least)
     return arena_printf(with->a, "needs at least %lld bytes, without a budget %lld",
                         (long long)bytes, (long long)needed);
-  if (!train(with) || !train(without)) return "training fails";
+  if (!trained_run(with, CLASSES) || !trained_run(without, CLASSES)) return "training fails";
   return compare(with, without, false);
 }
 
