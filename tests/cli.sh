@@ -279,6 +279,9 @@ expect "tokenize writes" 0 "ids of u16" "$meshc" tokenize "$tmp/the.txt" --vocab
 holds "the ids in the file" "$(od -An -v -tu2 "$tmp/the.bin" | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')" "$printed 2"
 "$meshc" tokenize - --vocab $vocab/bpe.model --out - <"$tmp/the.txt" >"$tmp/piped.bin"
 holds "bytes on standard output" "$(wc -c <"$tmp/piped.bin" | tr -d ' ')" "$(($(wc -c <"$tmp/the.bin") - 2))"
+cp -r $vocab/gpt "$tmp/copied"
+expect "tokenize over its text" 2 "the.txt is also read in this run.*E0601" "$meshc" tokenize "$tmp/the.txt" --vocab $vocab/bpe.model --out "$tmp/the.txt"
+expect "tokenize over its vocabulary" 2 "merges.txt is also read in this run, as --vocab" "$meshc" tokenize "$tmp/the.txt" --vocab "$tmp/copied" --out "$tmp/copied/merges.txt"
 expect "tokenize without a vocabulary" 2 "say --vocab FILE" "$meshc" tokenize "$tmp/the.txt"
 expect "tokenize of nothing" 5 "cannot read the text" "$meshc" tokenize "$tmp/none.txt" --vocab $vocab/gpt
 expect "a vocabulary that is none" 5 "is no model of SentencePiece" "$meshc" tokenize "$tmp/the.txt" --vocab "$tmp/the.txt"

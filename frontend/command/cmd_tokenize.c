@@ -71,7 +71,7 @@ int cmd_tokenize(Session *s) {
   }
   IdList ids = {0};
   size_t n;
-  const char *text = read_text(s, &n);
+  const char *text = outputs_check(s) ? read_text(s, &n) : NULL;
   if (!text) return 0;
   Vocabulary *v = vocabulary_open(path, s->diag, (Pos){0});
   if (v) vocabulary_encode(v, text, n, &ids);

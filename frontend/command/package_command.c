@@ -25,7 +25,15 @@ static bool command_fits(const Session *s) {
                    s->opt->argument.at[0]);
 }
 
+// Hints name the options that a package takes.
+static void tell_options(const Session *s) {
+  const char **names = arena_array(s->arena, const char *, countof(taken) + 1);
+  for (size_t i = 0; i < countof(taken); i++) names[i] = option_name(taken[i]);
+  diag_program(s->diag, "meshc", names);
+}
+
 bool package_options_fit(const Session *s) {
+  tell_options(s);
   for (int id = 0; id < OPTION_COUNT; id++) {
     bool fits = !option_given(s->opt, (OptionId)id);
     for (size_t i = 0; i < countof(taken); i++) fits |= taken[i] == (OptionId)id;

@@ -2,9 +2,10 @@
 // `compile m.mesh --emit asm -o m.mesh`. Files are the same if device and inode are, whatever their
 // names. The check runs once the model is known, before anything is computed or written.
 #include "frontend/driver/session.h"
+#include "ir/base/disk.h"
+#include "runtime/tokens/vocabulary.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 // An option whose file is written, and the option whose file it may replace: parameters go on under
 // their name, and a plan is made anew.
@@ -23,18 +24,11 @@ typedef struct Written {
   const Session *s;
   const OptionUse *use;
   OptionId replaces;
-  struct stat file;
 } Written;
-
-static bool regular(const char *path, struct stat *out) {
-  return stat(path, out) == 0 && S_ISREG(out->st_mode);
-}
 
 // Returns false after an error: `path` is the file that is to be written.
 static bool differs(const Written *w, const char *path, const char *what) {
-  struct stat file;
-  if (!regular(path, &file) || file.st_dev != w->file.st_dev || file.st_ino != w->file.st_ino)
-    return true;
+  if (!disk_same_file(w->use->text, path)) return true;
   diag_error(w->s->diag, DIAG_USAGE, w->use->pos, "%s is also read in this run, as %s",
              w->use->text, what);
   return diag_hint(w->s->diag, "name another file to write");
@@ -52,6 +46,17 @@ static bool differs_from_options(const Written *w) {
           (key && !differs(w, arena_text(a, path, (size_t)(key - path)), name)))
         return false;
     }
+  return true;
+}
+
+// All files of the vocabulary that --vocab names, or a folder that has one.
+static bool differs_from_vocabulary(const Written *w) {
+  const OptionUse *use = option_use(w->s->opt, OPTION_VOCAB);
+  const char *path[VOCABULARY_FILES];
+  const VocabularyKind *kind;
+  int n = use ? vocabulary_paths(w->s->arena, use->text, &kind, path) : 0;
+  for (int i = 0; i < n; i++)
+    if (!differs(w, path[i], option_name(OPTION_VOCAB))) return false;
   return true;
 }
 
@@ -91,8 +96,9 @@ static bool differs_from_data(const Written *w) {
 bool outputs_check(const Session *s) {
   for (size_t i = 0; i < countof(written); i++) {
     Written w = {.s = s, .use = option_use(s->opt, written[i].id), .replaces = written[i].replaces};
-    if (!w.use || !regular(w.use->text, &w.file)) continue;
-    if (!differs_from_options(&w) || !differs_from_model(&w) || !differs_from_data(&w))
+    if (!w.use || !disk_same_file(w.use->text, w.use->text)) continue; // it is no file so far
+    if (!differs_from_options(&w) || !differs_from_vocabulary(&w) || !differs_from_model(&w) ||
+        !differs_from_data(&w))
       return false;
   }
   return true;

@@ -32,6 +32,8 @@ typedef struct Message {
 
 struct Diag {
   Arena *arena;
+  const char *program;
+  const char *const *options; // of the program; NULL: it is meshc, which has all
   VEC(Source) source;
   VEC(Message) message;
   uint32_t printed;
@@ -43,7 +45,13 @@ struct Diag {
 Diag *diag_new(Arena *a) {
   Diag *d = arena_new_of(a, Diag);
   d->arena = a;
+  d->program = "meshc";
   return d;
+}
+
+void diag_program(Diag *d, const char *name, const char *const *options) {
+  d->program = name;
+  d->options = options;
 }
 
 uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n) {
@@ -76,6 +84,63 @@ void diag_rewind(Diag *d, DiagMark m) {
 int diag_errors(const Diag *d) { return d->now.counted[0]; }
 int diag_exit(const Diag *d) { return d->now.exit; }
 
+// -- hints --------------------------------------------------------------------------------------
+
+// Returns whether the program has the option with which text[0..n) begins.
+static bool has_option(const Diag *d, const char *text, size_t n) {
+  for (const char *const *o = d->options; *o; o++)
+    if (strlen(*o) == n && memcmp(*o, text, n) == 0) return true;
+  return false;
+}
+
+// Returns whether text[0..n), a clause of a hint, is of use to who runs the program.
+static bool is_of_use(const Diag *d, const char *text, size_t n) {
+  static const char compiles[] = "compile";
+  for (size_t i = 0; i + sizeof compiles <= n + 1; i++)
+    if (memcmp(text + i, compiles, sizeof compiles - 1) == 0) return true;
+  for (size_t i = 0, end; i + 2 < n; i = end) {
+    end = i + 1;
+    if (memcmp(text + i, "--", 2) != 0 || !islower((unsigned char)text[i + 2])) continue;
+    end = i + 2;
+    while (end < n && (islower((unsigned char)text[end]) || text[end] == '-')) end++;
+    if (!has_option(d, text + i, end - i)) return false;
+  }
+  return true;
+}
+
+// Returns the bytes of the first clause of a hint; *skip gets those between it and the next one, 0
+// if there is none.
+static size_t clause(const char *text, size_t *skip) {
+  static const char *const between[] = {", or ", "; "};
+  size_t n = strlen(text);
+  *skip = 0;
+  for (size_t i = 0; i < countof(between); i++) {
+    const char *found = strstr(text, between[i]);
+    if (!found || (size_t)(found - text) >= n) continue;
+    n = (size_t)(found - text);
+    *skip = strlen(between[i]);
+  }
+  return n;
+}
+
+// Returns a hint as the program gives it: without the clauses that name options of meshc which the
+// program lacks; NULL if none is left.
+static const char *hint_of(const Diag *d, const char *hint) {
+  const char *out = NULL;
+  if (!hint || !d->options) return hint;
+  if (strcmp(hint, diag_default_hint(DIAG_USAGE)) == 0)
+    return d->program ? arena_printf(d->arena, "see %s --help", d->program) : NULL;
+  for (size_t skip = 0, before = 0;; before = skip) {
+    size_t n = clause(hint, &skip);
+    if (is_of_use(d, hint, n)) {
+      const char *from = out ? hint - before : hint;
+      out = arena_printf(d->arena, "%s%.*s", out ? out : "", (int)(hint + n - from), from);
+    }
+    if (!skip) return out;
+    hint += n + skip;
+  }
+}
+
 // -- reading ------------------------------------------------------------------------------------
 
 uint32_t diag_count(const Diag *d) { return d->message.n; }
@@ -85,7 +150,7 @@ DiagEntry diag_entry(const Diag *d, uint32_t i) {
   return (DiagEntry){.severity = m->warning ? "warning" : "error",
                      .code = diag_code(m->id),
                      .text = m->text,
-                     .hint = m->hint,
+                     .hint = hint_of(d, m->hint),
                      .at = m->at,
                      .notes = m->note.n};
 }
@@ -391,7 +456,7 @@ static void put_place(const Diag *d, FILE *out, Pos at) {
   if (s)
     put_text(d, out, s->name);
   else
-    fputs("meshc", out);
+    fputs(d->program ? d->program : "meshc", out);
   if (at.line) fprintf(out, ":%u", at.line);
   if (at.line && at.col) fprintf(out, ":%u", at.col);
   fputs(": ", out);
@@ -414,9 +479,10 @@ static void put_message(const Diag *d, FILE *out, const Message *m, const Paint 
     fputc('\n', out);
     put_excerpt(d, out, note->at, paint, paint->note);
   }
-  if (!m->hint) return;
+  const char *hint = hint_of(d, m->hint);
+  if (!hint) return;
   fprintf(out, "%shint:%s ", paint->hint, paint->off);
-  put_text(d, out, m->hint);
+  put_text(d, out, hint);
   fputc('\n', out);
 }
 

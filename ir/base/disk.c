@@ -164,6 +164,12 @@ static bool is_kind(int folder, const char *name, mode_t kind) {
 bool disk_is_folder(int folder, const char *name) { return is_kind(folder, name, S_IFDIR); }
 bool disk_is_file(int folder, const char *name) { return is_kind(folder, name, S_IFREG); }
 
+bool disk_same_file(const char *path, const char *other) {
+  struct stat a, b;
+  return stat(path, &a) == 0 && S_ISREG(a.st_mode) && stat(other, &b) == 0 &&
+         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 // Opens the regular file `name` and puts the result of fstat into *s. Returns the descriptor, or -1
 // with errno, which is EEXIST if `name` is another kind of file.
 static int open_regular(int folder, const char *name, int flags, struct stat *s) {

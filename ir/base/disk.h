@@ -59,6 +59,8 @@ bool disk_write(int fd, const void *bytes, size_t n); // writes all n bytes
 // Return true if `name` is a folder, or a regular file. A link to one is neither.
 bool disk_is_folder(int folder, const char *name);
 bool disk_is_file(int folder, const char *name);
+// Returns whether two paths lead to one regular file, whatever their names, also through links.
+bool disk_same_file(const char *path, const char *other);
 // Removes the files and links in folder `name` for which `ours` returns true, then the folder if it
 // is empty. Returns false if the folder could not be removed. Does nothing if `name` is a link.
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name));

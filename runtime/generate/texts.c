@@ -45,7 +45,7 @@ bool texts_not_finite(const Texts *x, uint32_t text) {
   diag_error(x->diag, DIAG_NOT_FINITE, (Pos){0},
              "a logit of position %lld of text %u is NaN, or none is finite",
              (long long)x->decoder->position, text + 1);
-  return diag_hint(x->diag, "check the parameters: --params or --checkpoint");
+  return diag_hint(x->diag, "check the parameters: --params FILE, or --checkpoint DIR");
 }
 
 bool texts_begin(Texts *x, const uint32_t *text, int64_t n) {

@@ -51,22 +51,29 @@ static bool read_file(Arena *a, const char *path, Diag *d, Pos at, VocabularyFil
   return true;
 }
 
-bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,
-                      VocabularyFile out[VOCABULARY_FILES], const VocabularyKind **kind) {
-  const char *file = file_of(a, path);
+int vocabulary_paths(Arena *a, const char *path, const VocabularyKind **kind,
+                     const char *out[VOCABULARY_FILES]) {
+  out[0] = file_of(a, path);
   *kind = &kinds[0];
   for (size_t i = 0; i < countof(kinds); i++)
-    if (ends_in(file, kinds[i].name[0])) *kind = &kinds[i];
-  if (*kind == &kinds[0] && ends_in(file, ".json")) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file);
+    if (ends_in(out[0], kinds[i].name[0])) *kind = &kinds[i];
+  int stem = (int)(strlen(out[0]) - strlen((*kind)->name[0]));
+  for (int i = 1; i < (*kind)->n; i++)
+    out[i] = arena_printf(a, "%.*s%s", stem, out[0], (*kind)->name[i]);
+  return (*kind)->n;
+}
+
+bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,
+                      VocabularyFile out[VOCABULARY_FILES], const VocabularyKind **kind) {
+  const char *file[VOCABULARY_FILES];
+  int n = vocabulary_paths(a, path, kind, file);
+  if (n == 1 && ends_in(file[0], ".json")) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file[0]);
     return diag_hint(d,
                      "it reads vocab.json with merges.txt, and tokenizer.model of SentencePiece");
   }
-  int stem = (int)(strlen(file) - strlen((*kind)->name[0]));
-  for (int i = 0; i < (*kind)->n; i++) {
-    const char *one = i ? arena_printf(a, "%.*s%s", stem, file, (*kind)->name[i]) : file;
-    if (!read_file(a, one, d, at, &out[i])) return false;
-  }
+  for (int i = 0; i < n; i++)
+    if (!read_file(a, file[i], d, at, &out[i])) return false;
   return true;
 }
 

@@ -37,6 +37,10 @@ typedef struct VocabularyKind {
   int n;
   const char *name[VOCABULARY_FILES];
 } VocabularyKind;
+// Sets the paths of the files of the vocabulary at `path`, which may be a folder that has one, and
+// *kind, the names for them. Returns their number.
+int vocabulary_paths(Arena *a, const char *path, const VocabularyKind **kind,
+                     const char *out[VOCABULARY_FILES]);
 // Reads the files of the vocabulary at `path` to memory of the arena. *kind gets the names for
 // them. Returns false after an error in d at `at`.
 MUST_USE bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,

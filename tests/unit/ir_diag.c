@@ -176,6 +176,43 @@ static void every_code_has_a_meaning(void **state) {
   assert_false(diag_is_code(""));
 }
 
+// Hints of a program with other options than meshc: clauses that name one of meshc are left out.
+static void hints_of_other_programs(void **state) {
+  (void)state;
+  static const char *const options[] = {"--params", "--feed", NULL};
+  static const struct {
+    const char *hint, *left; // NULL: nothing is left
+  } cases[] = {
+      {"check the parameters: --params FILE, or --checkpoint DIR",
+       "check the parameters: --params FILE"},
+      {"give it, or say --params-partial to keep initial values", "give it"},
+      {"check the path; paths start at --data-dir; or say --feed x=FILE",
+       "check the path; or say --feed x=FILE"},
+      {"say --set b=1", NULL},
+      {"compile the model with --set b=1", "compile the model with --set b=1"},
+      {"use --device cpu, or another GPU", "another GPU"},
+      {"a - b -- c", "a - b -- c"},
+      {"see meshc --help", "see net --help"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Fixture f = setup();
+    diag_program(f.d, "net", options);
+    diag_error(f.d, DIAG_FAILURE, (Pos){0}, "failed");
+    diag_hint(f.d, "%s", cases[i].hint);
+    const char *hint = diag_entry(f.d, 0).hint;
+    if (cases[i].left)
+      assert_string_equal(hint, cases[i].left);
+    else
+      assert_null(hint);
+    arena_free(f.a);
+  }
+  Fixture f = setup();
+  diag_program(f.d, NULL, options); // a library
+  diag_error(f.d, DIAG_USAGE, (Pos){0}, "wrong");
+  assert_null(diag_entry(f.d, 0).hint);
+  arena_free(f.a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_code_has_a_meaning),
@@ -187,6 +224,7 @@ int main(void) {
       cmocka_unit_test(colour_only_when_asked),
       cmocka_unit_test(near_names),
       cmocka_unit_test(table_of_codes),
+      cmocka_unit_test(hints_of_other_programs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
