@@ -68,8 +68,31 @@ must "$meshc" compile bytes.mesh --params got.safetensors --for generate --cpu n
 must "$meshc" generate with --prompt "The first" --max-tokens 24 -q
 same "parameters of the package" trained "$tmp/out"
 
+# -- several texts at a time -----------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+must "$meshc" compile pieces.mesh --params pieces.safetensors --for generate --rows 3 --cpu native -o rows
+check "what compile says" grep -q "^rows: generate, prompt, generate_rows, prompt_rows, for native" "$tmp/out"
+printf 'No' >second
+for how in "--beams 3" "--beams 2 --stop 2" "--beams 1" "$draw"; do
+  # shellcheck disable=SC2086
+  must "$meshc" generate pieces.mesh --params pieces.safetensors --max-tokens 12 $how --prompt "The first text" --prompt "A third one, longer" --prompt-file second --prompt "4"
+  cp "$tmp/out" want_rows
+  # shellcheck disable=SC2086
+  must "$meshc" generate rows --max-tokens 12 $how --prompt "The first text" --prompt "A third one, longer" --prompt-file second --prompt "4"
+  same "several texts at a time, $how" want_rows "$tmp/out"
+done
+must "$meshc" generate pieces --prompt "The first" --max-tokens 9
+cp "$tmp/out" want_rows
+must "$meshc" generate rows --prompt "The first" --max-tokens 9
+same "one text of a package of three" want_rows "$tmp/out"
+expect "too many beams" 1 "the package rows makes 3 texts at a time, and the search has 4 beams.*E0807" "$meshc" generate rows --prompt a --beams 4
+expect "what to do" 1 "hint: compile the model with --rows 4" "$meshc" generate rows --prompt a --beams 4
+expect "rows of a package that predicts" 2 "rows:1:1: error: --rows is an option of --for generate" "$meshc" compile "$root/examples/mlp.mesh" --rows 2 -o no
+expect "no rows" 2 "rows takes" "$meshc" compile bytes.mesh --for generate --rows 0 -o no
+
 # -- errors ---------------------------------------------------------------------------------------------------------
-expect "beams" 1 "a package generates one text at a time.*E0807" "$meshc" generate bytes --prompt "a" --beams 2
+expect "beams" 1 "the package bytes makes 1 text at a time, and the search has 2 beams.*E0807" "$meshc" generate bytes --prompt "a" --beams 2
+expect "beams and draws" 2 "beam search draws no ids" "$meshc" generate rows --prompt "a" --beams 2 --top-k 3
 expect "a prompt that is too long" 2 "a prompt has 50 ids, and the context of the model is t = 48" "$meshc" generate bytes --prompt "$(printf '%50s' x)"
 expect "an option of models" 2 "set is an option of models" "$meshc" generate bytes --prompt a --set t=5
 expect "prediction with it" 1 "the package bytes has no program for predict" "$meshc" predict bytes --feed ids=1
@@ -99,6 +122,18 @@ cp "$tmp/out" drawn
 # shellcheck disable=SC2086
 must ./talk $draw --prompt "The first" --prompt "No"
 same "its draws" drawn "$tmp/out"
+# shellcheck disable=SC2086
+must "$meshc" generate bytes.mesh $values --max-tokens 24 --prompt "No" --prompt "The first" --beams 2
+cp "$tmp/out" beamed
+# shellcheck disable=SC2086
+must "$meshc" compile bytes.mesh $values --for generate --rows 2 --cpu native --emit exe -o beams -q
+must ./beams --beams 2 --max-tokens 24 --prompt "No" --prompt-file prompt
+same "its beams" beamed "$tmp/out"
+expect "too many of them" 1 "^hint: compile the model with --rows 3" ./beams --beams 3 --prompt "No"
+expect "beams that draw" 2 "beam search draws no ids" ./beams --beams 2 --top-k 3 --prompt "No"
+expect "a prompt that is not there" 5 "none.txt: No such file" ./beams --prompt-file none.txt
+expect "its errors" 2 "^./beams: error: a prompt has 50 ids, and the context" ./beams --prompt "$(printf '%50s' x)"
+expect "what its errors tell to change" 2 "^hint: shorten the prompt$" ./beams --prompt "$(printf '%50s' x)"
 expect "its help" 0 "^  --max-tokens  N " ./talk --help
 expect "its options" 2 "unknown option '--feed'" ./talk --feed x=1
 expect "a wrong number" 2 "top-p takes a number from 0 to 1, not '2'" ./talk --top-p 2 --prompt a

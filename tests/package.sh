@@ -151,6 +151,16 @@ expect "its results on the terminal" 0 "^y .b 20, o 2. f32" ./net.run --feed x=r
 expect "its help" 0 "^input  x f32 .b 8, d 4." ./net.run --help
 expect "its errors" 2 "the input x is needed and not fed.*E0606" ./net.run
 expect "its options" 2 "unknown option '--set'" ./net.run --set b=2
+expect "its own help is named" 2 "^hint: see ./net.run --help" ./net.run --threads 0 --feed x=rows/x.npy
+must "$meshc" run rows.mesh --out rows.npz
+cp rows.npz kept.npz
+expect "its input is not overwritten" 2 "^./net.run: error: rows.npz is also read in this run.*E0601" ./net.run --feed x=rows.npz:x --out rows.npz
+same "it is as before" rows.npz kept.npz
+ln -s got.safetensors linked.safetensors
+expect "its parameters are not overwritten" 2 "linked.safetensors is also read" ./net.run --feed x=rows/x.npy --params got.safetensors --out linked.safetensors
+cp net.run self.npz
+expect "it does not overwrite itself" 2 "self.npz is also read in this run" ./self.npz --feed x=rows/x.npy --out self.npz
+expect "a parameter that is missing" 5 "^hint: give it$" ./net.run --feed x=rows/x.npy --params rows.npz
 head -c "$(($(wc -c <net.run) - 100))" net.run >short.run
 chmod +x short.run
 expect "an executable that is cut off" 5 "short.run contains no package, or is cut off.*E0702" ./short.run --feed x=rows/x.npy

@@ -5,6 +5,8 @@
 #include "frontend/driver/session.h"
 #include "runtime/generate/texts.h"
 
+enum { MOST_BEAMS = 64 };
+
 typedef struct Generate {
   Session *s;
   Vocabulary *vocabulary; // of the ids, or NULL

@@ -32,7 +32,7 @@ static bool read_choice(Generate *x) {
       read_number(s, OPTION_TEMPERATURE, 0, 0, 1000, &x->texts.sampling.temperature) &&
       option_integer(s->opt, OPTION_TOP_K, 0, 1, INT32_MAX, s->diag, &x->texts.sampling.top_k) &&
       read_number(s, OPTION_TOP_P, 1, 0, 1, &p) &&
-      option_integer(s->opt, OPTION_BEAMS, 0, 1, 64, s->diag, &x->texts.beams) &&
+      option_integer(s->opt, OPTION_BEAMS, 0, 1, MOST_BEAMS, s->diag, &x->texts.beams) &&
       option_integer(s->opt, OPTION_MAX_TOKENS, 200, 1, INT32_MAX, s->diag, &x->texts.most);
   x->texts.sampling.top_p = p;
   bool draws = option_given(s->opt, OPTION_TOP_K) || option_given(s->opt, OPTION_TOP_P);

@@ -54,6 +54,9 @@ bool package_options(Session *s, PackagePlan *plan) {
   if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
   plan->trains = word == 1;
   plan->generates = word == 2;
+  if (option_given(s->opt, OPTION_ROWS) && !plan->generates)
+    return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_ROWS)->pos,
+                      "--rows is an option of --for generate");
   const char *list = use                             ? use->text
                      : code_level_is_here("aarch64") ? "aarch64"
                                                      : "x86-64-v2,x86-64-v3,x86-64-v4";

@@ -6,7 +6,7 @@
 #include "frontend/driver/package_make.h"
 #include "runtime/generate/token_codec.h"
 
-enum { PACKAGE_PARTS = 3, PACKAGE_BUILDS = 8 };
+enum { PACKAGE_PARTS = 4, PACKAGE_BUILDS = 8, PACKAGE_ROWS = 64 };
 
 // A program of the package.
 typedef struct PackagePart {
@@ -25,7 +25,8 @@ typedef struct PackageBuild {
 
 // What a package says about its programs that generate text.
 typedef struct PackageText {
-  DecoderFacts facts;
+  DecoderFacts facts, several; // of the programs of one text, and of several at a time
+  int64_t texts;               // how many these are; 1: there are none
   TokenKind tokens;
   const VocabularyKind *kind; // of its vocabulary, with the files; NULL: it has none
   VocabularyFile file[VOCABULARY_FILES];

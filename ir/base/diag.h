@@ -30,9 +30,9 @@ typedef struct Diag Diag;
 // Returns a new collector of messages, allocated in `a`. Thread rule: one thread.
 Diag *diag_new(Arena *a);
 
-// Says which program prints the messages, and its options ("--feed"), with NULL behind the last one.
-// Messages without a place begin with its name. Hints leave out what names options that it lacks,
-// but for those of command lines of meshc. name NULL: a library, which has no command line.
+// Says which program prints the messages, and its options ("--feed"), with NULL behind the last
+// one. Messages without a place begin with its name. Hints leave out what names options that it
+// lacks, but for those of command lines of meshc. name NULL: a library, which has no command line.
 void diag_program(Diag *d, const char *name, const char *const *options);
 
 // Registers a text to which positions refer and returns its number. `name` is a path, or an option

@@ -96,9 +96,11 @@ static int64_t choose(BeamSearch *b, int64_t n, const Candidate *all, int64_t *s
   return live;
 }
 
+// Rows of the decoder without a beam go on, and nobody looks at them.
 static bool run_beams(BeamSearch *b, int64_t live, int64_t *source, int32_t *ids) {
-  for (int64_t k = live; k < b->x->beams; k++) source[k] = k;
-  memset(ids, 0, (size_t)b->x->beams * sizeof *ids);
+  int64_t rows = b->x->decoder->rows;
+  for (int64_t k = live; k < rows; k++) source[k] = k;
+  memset(ids, 0, (size_t)rows * sizeof *ids);
   for (int64_t k = 0; k < live; k++) ids[k] = b->beam[k].text.id[b->beam[k].text.n - 1];
   return decoder_reorder(b->x->decoder, source) && decoder_run(b->x->decoder, 1, ids, 1);
 }
@@ -107,8 +109,8 @@ static bool search(BeamSearch *b) {
   Texts *x = b->x;
   Arena *a = x->arena;
   Candidate *all = arena_array(a, Candidate, 2 * x->beams * x->beams);
-  int64_t *source = arena_array(a, int64_t, x->beams), live = 1;
-  int32_t *ids = arena_array(a, int32_t, x->beams);
+  int64_t *source = arena_array(a, int64_t, x->decoder->rows), live = 1;
+  int32_t *ids = arena_array(a, int32_t, x->decoder->rows);
   while (live && b->ended < x->beams) {
     int64_t n = candidates(b, live, all);
     if (n < 0) return false;

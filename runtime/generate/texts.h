@@ -39,7 +39,7 @@ typedef struct Texts {
   TokenCodec codec;
   SamplerOptions sampling;
   int64_t most;  // most ids after a prompt
-  int64_t beams; // 0: no beam search; else the number of rows of the decoder
+  int64_t beams; // 0: no beam search; else at most the number of rows of the decoder
   uint32_t n, nstops;
   const TokenList *prompt; // n; each has an id
   const StopText *stop;

@@ -124,8 +124,9 @@ static bool text(meshc_model *m, LibraryText *out) {
   const ExecOptions options = {.threads = pm->threads, .seed = pm->package->seed};
   const meshc_program *first = pm->package->text ? store(m) : NULL;
   if (pm->package->text && !first) return false;
-  if (!g->decoder.logits && !package_generator_open(m->arena, pm->package, &options,
-                                                    first ? first->exec : NULL, m->diag, g)) {
+  const PackageTextAsk ask = {.step = first ? first->exec : NULL};
+  if (!g->decoder.logits &&
+      !package_generator_open(m->arena, pm->package, &options, &ask, m->diag, g)) {
     package_generator_free(g);
     return false;
   }
@@ -203,8 +204,8 @@ static bool read_options(PackageModel *m, const meshc_options *options) {
 
 // Returns whether tensor t of a program is part of the generation of text, and none of the model.
 static bool is_of_text(const PackageProgram *p, const ProgTensor *t) {
-  bool text = !strcmp(p->name, PACKAGE_GENERATE) || !strcmp(p->name, PACKAGE_PROMPT);
-  return text && (t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT || tensor_is_of_text(t));
+  return package_is_of_text(p) &&
+         (t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT || tensor_is_of_text(t));
 }
 
 // Lists the tensors of the model: those of its programs, each once.
@@ -232,6 +233,8 @@ static bool open_package(Opening *o) {
   Arena *a = arena_new();
   PackageModel *m = arena_new_of(a, PackageModel);
   m->base = (meshc_model){.kind = &packaged, .arena = a, .diag = diag_new(a)};
+  static const char *const hints[] = {"--threads", NULL};
+  diag_program(m->base.diag, NULL, hints);
   o->model = &m->base;
   if (!read_options(m, o->options)) return false;
   m->package = o->text ? package_open_packed(a, o->path, o->text, o->bytes, m->base.diag)

@@ -9,8 +9,8 @@
 typedef VEC(const char *) Words;
 
 typedef struct TextOptions {
-  Words prompt, stop;
-  int64_t most, top_k, seed;
+  Words prompt, file, stop; // file: files with prompts
+  int64_t most, top_k, seed, beams;
   double temperature, top_p; // temperature < 0: not given
   bool quiet;
 } TextOptions;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/disk.h"
 #include "ir/base/guard.h"
 #include "runtime/library/runner.h"
 #include "runtime/package/package_batch.h"
@@ -37,6 +38,7 @@ static const RunnerOption output_options[] = {
     {0}};
 static const RunnerOption text_options[] = {
     {"--prompt", "TEXT", "text to go on from; default: standard input", LIST, TEXT(prompt), 0, 0},
+    {"--prompt-file", "FILE", "the same from a file", LIST, TEXT(file), 0, 0},
     {"--max-tokens", "N", "most ids after a prompt; default 200", INTEGER, TEXT(most), 1,
      INT32_MAX},
     {"--temperature", "X", "draw from softmax(logits / X); default 0: the most probable id", REAL,
@@ -44,6 +46,7 @@ static const RunnerOption text_options[] = {
     {"--top-k", "K", "draw among the K most probable ids", INTEGER, TEXT(top_k), 1, INT32_MAX},
     {"--top-p", "P", "draw among the most probable ids whose probabilities add up to P", REAL,
      TEXT(top_p), 0, 1},
+    {"--beams", "N", "beam search: keep the N most probable texts", INTEGER, TEXT(beams), 1, 64},
     {"--seed", "N", "of the draws; default 0", INTEGER, TEXT(seed), 0, 0x1p53},
     {"--stop", "TEXT", "end a text before TEXT", LIST, TEXT(stop), 0, 0},
     {"--quiet", NULL, "print the new text only, without the prompt", SWITCH, TEXT(quiet), 0, 0},
@@ -105,6 +108,14 @@ static bool set_option(Runner *r, const RunnerOption *o, const char *value) {
   return (*value && !*end && x >= o->low && x <= o->high) || wrong_value(r, o, value);
 }
 
+// Tells the messages which options there are.
+static void tell_options(const Runner *r, const RunnerOption *o) {
+  Words names = {0};
+  for (; o->name; o++) vec_push(r->arena, names) = o->name;
+  vec_push(r->arena, names) = NULL;
+  diag_program(r->diag, r->name, names.at);
+}
+
 static const RunnerOption *find_option(const RunnerOption *o, const char *name) {
   while (o->name && strcmp(o->name, name) != 0) o++;
   return o->name ? o : NULL;
@@ -123,6 +134,25 @@ static bool read_options(Runner *r, const Package *p, int argc, char **argv) {
     if (!set_option(r, o, argument ? argv[++i] : NULL)) return false;
   }
   return true;
+}
+
+// Returns whether `out`, a file to be written, is one of those that are read, or the executable.
+static bool is_read(const Runner *r, const char *out) {
+  bool same =
+      disk_same_file(out, "/proc/self/exe") || (r->params && disk_same_file(out, r->params));
+  for (uint32_t i = 0; i < r->feed.n; i++) {
+    const char *equals = strchr(r->feed.at[i], '='), *path = equals ? equals + 1 : r->feed.at[i],
+               *key = strrchr(path, ':');
+    same |= disk_same_file(out, path);
+    if (key) same |= disk_same_file(out, arena_text(r->arena, path, (size_t)(key - path)));
+  }
+  return same;
+}
+
+static bool may_write(const Runner *r) {
+  if (!r->out || !is_read(r, r->out)) return true;
+  diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s is also read in this run", r->out);
+  return diag_hint(r->diag, "name another file to write");
 }
 
 static bool asks_for_help(int argc, char **argv) {
@@ -187,9 +217,10 @@ static void run_outputs(Runner *r, const Package *p) {
 static void run(Runner *r, const Package *p, int argc, char **argv) {
   if (!p->text && !package_program(p, "predict"))
     BUG("an executable without a program for predict");
+  tell_options(r, options_of(p));
   if (asks_for_help(argc, argv))
     help(p, r->name, stdout);
-  else if (read_options(r, p, argc, argv))
+  else if (read_options(r, p, argc, argv) && may_write(r))
     (p->text ? runner_text : run_outputs)(r, p);
 }
 

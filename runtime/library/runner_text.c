@@ -8,6 +8,9 @@
 #include "runtime/library/runner.h"
 #include "runtime/package/package_batch.h"
 #include "runtime/package/package_text.h"
+#include "runtime/runtime_internal.h"
+
+enum { MOST_PROMPT = 1 << 30 }; // bytes of a file with a prompt
 
 typedef struct Printing {
   const Runner *r;
@@ -41,15 +44,30 @@ static const char *standard_input(Arena *a, size_t *n) {
   return out;
 }
 
+static bool add_file(const Runner *r, Texts *x, const char *path, TokenList *out) {
+  Datafile f;
+  char why[WHY];
+  if (!datafile_open(&f, path, r->diag, (Pos){0})) return false;
+  char *text = datafile_whole(&f, MOST_PROMPT, why);
+  bool good = text ? add_prompt(x, text, (size_t)f.size, out)
+                   : file_malformed(path, why, r->diag, (Pos){0});
+  free(text);
+  datafile_close(&f);
+  return good;
+}
+
 static bool read_prompts(const Runner *r, Texts *x) {
-  x->n = r->text.prompt.n ? r->text.prompt.n : 1;
+  uint32_t texts = r->text.prompt.n, files = r->text.file.n;
+  x->n = texts + files ? texts + files : 1;
   TokenList *prompt = arena_array(r->arena, TokenList, x->n);
   x->prompt = prompt;
-  for (uint32_t i = 0; i < r->text.prompt.n; i++) {
+  for (uint32_t i = 0; i < texts; i++) {
     const char *text = r->text.prompt.at[i];
     if (!add_prompt(x, text, strlen(text), &prompt[i])) return false;
   }
-  if (r->text.prompt.n) return true;
+  for (uint32_t i = 0; i < files; i++)
+    if (!add_file(r, x, r->text.file.at[i], &prompt[texts + i])) return false;
+  if (texts + files) return true;
   size_t n;
   const char *text = standard_input(r->arena, &n);
   if (!text) return diag_error(r->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read standard input");
@@ -73,6 +91,7 @@ static bool generate(const Runner *r, PackageGenerator *g, Texts *x) {
                .decoder = &g->decoder,
                .codec = g->codec,
                .most = o->most,
+               .beams = o->beams,
                .new_only = o->quiet,
                .show = print,
                .context = &printing};
@@ -81,6 +100,8 @@ static bool generate(const Runner *r, PackageGenerator *g, Texts *x) {
                                  .top_k = o->top_k,
                                  .top_p = o->top_p,
                                  .seed = (uint64_t)o->seed};
+  if (o->beams && (draws || o->temperature >= 0))
+    return diag_error(r->diag, DIAG_USAGE, (Pos){0}, "--beams: beam search draws no ids");
   if (!read_prompts(r, x) || !read_stops(r, x)) return false;
   printing.texts = x->n;
   return texts_run(x);
@@ -91,7 +112,8 @@ void runner_text(Runner *r, const Package *p) {
   PackageGenerator g;
   Texts x = {0};
   int64_t steps;
-  bool ok = package_generator_open(r->arena, p, &options, NULL, r->diag, &g);
+  const PackageTextAsk ask = {.prompts = r->text.prompt.n + r->text.file.n, .beams = r->text.beams};
+  bool ok = package_generator_open(r->arena, p, &options, &ask, r->diag, &g);
   if (ok && r->params)
     ok = package_read_values(g.decoder.step.program, g.step, r->params, &steps, r->diag);
   if (ok) (void)!generate(r, &g, &x);

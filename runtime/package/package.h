@@ -23,9 +23,12 @@
 #define PACKAGE_FILE "package.json"
 #define PACKAGE_WEIGHTS "weights.safetensors"
 enum { PACK_ALIGN = 64 };
-// The programs that generate text: for one position, and for many.
+// The programs that generate text: for one position, and for many; of one text, and of several at a
+// time.
 #define PACKAGE_GENERATE "generate"
 #define PACKAGE_PROMPT "prompt"
+#define PACKAGE_GENERATE_ROWS "generate_rows"
+#define PACKAGE_PROMPT_ROWS "prompt_rows"
 
 // The names of the classes that an output consists of, and of the positions along its dims.
 typedef struct PackageClasses {
@@ -37,7 +40,7 @@ typedef struct PackageClasses {
 } PackageClasses;
 
 typedef struct PackageProgram {
-  const char *name; // "predict", "evaluate", "train", PACKAGE_GENERATE, PACKAGE_PROMPT
+  const char *name; // "predict", "evaluate", "train", PACKAGE_GENERATE and the others of text
   bool any_rows;    // it may run batches with fewer rows (exec_rows)
   Program program;  // with the addresses of its kernels
   Image *image;
@@ -55,7 +58,8 @@ typedef struct PackageValue {
 
 // What a package says about its programs that generate text.
 typedef struct PackageTextFacts {
-  DecoderFacts decoder;
+  DecoderFacts decoder, several; // of the programs of one text, and of several
+  int64_t texts;                 // of the latter; 1: there are none
   TokenKind tokens;
   const VocabularyKind *kind; // of its vocabulary, or NULL
 } PackageTextFacts;
@@ -89,6 +93,8 @@ void package_close(Package *p);
 // Returns whether `path` is a folder with a package.
 bool package_is(const char *path);
 bool package_is_micro(const Package *p, const char *dim);
+// Returns whether the program is one of those that generate text.
+bool package_is_of_text(const PackageProgram *p);
 // Returns the program of this name, or NULL.
 PackageProgram *package_program(const Package *p, const char *name);
 // Copies the values of the file of weights to the tensors of e, which runs `program`. Returns false

@@ -310,6 +310,14 @@ bool package_is_micro(const Package *p, const char *dim) {
   return p->micro && !strcmp(p->micro, dim);
 }
 
+bool package_is_of_text(const PackageProgram *p) {
+  static const char *const names[] = {PACKAGE_GENERATE, PACKAGE_PROMPT, PACKAGE_GENERATE_ROWS,
+                                      PACKAGE_PROMPT_ROWS};
+  for (size_t i = 0; i < countof(names); i++)
+    if (!strcmp(p->name, names[i])) return true;
+  return false;
+}
+
 PackageProgram *package_program(const Package *p, const char *name) {
   for (uint32_t i = 0; i < p->nprograms; i++)
     if (!strcmp(p->program[i].name, name)) return &p->program[i];

@@ -34,15 +34,20 @@ static bool read_tokens(const json_t *x, PackageTextFacts *out) {
   return kind <= TOKEN_PIECES && (kind == TOKEN_PIECES) == (out->kind != NULL);
 }
 
-const PackageTextFacts *package_text_read(Arena *a, const json_t *x) {
-  PackageTextFacts *out = arena_new_of(a, PackageTextFacts);
+static bool read_facts(Arena *a, const json_t *x, DecoderFacts *f) {
   const json_t *context = json_object_get(x, "context");
-  DecoderFacts *f = &out->decoder;
   f->rows = text_of(a, x, "rows");
   f->time = text_of(a, x, "time");
   f->context = context ? json_integer_value(context) : INT64_MAX;
-  bool good = f->time && f->context > 0 && read_kept(a, json_object_get(x, "kept"), f) &&
-              read_tokens(x, out);
+  return f->time && f->context > 0 && read_kept(a, json_object_get(x, "kept"), f);
+}
+
+const PackageTextFacts *package_text_read(Arena *a, const json_t *x) {
+  PackageTextFacts *out = arena_new_of(a, PackageTextFacts);
+  const json_t *several = json_object_get(x, "several");
+  out->texts = several ? json_integer_value(json_object_get(several, "texts")) : 1;
+  bool good = out->texts > 0 && read_facts(a, x, &out->decoder) && read_tokens(x, out) &&
+              (!several || read_facts(a, several, &out->several));
   return good ? out : NULL;
 }
 
@@ -63,31 +68,55 @@ static bool open_vocabulary(Arena *a, const Package *p, Diag *d, PackageGenerato
   return !kind || g->vocabulary;
 }
 
-static bool open_programs(Arena *a, const Package *p, const ExecOptions *options, Diag *d,
-                          PackageGenerator *g) {
-  const PackageProgram *step = package_program(p, PACKAGE_GENERATE),
-                       *chunk = package_program(p, PACKAGE_PROMPT);
+// The programs with which texts are made, and what is said about them.
+typedef struct TextPrograms {
+  const PackageProgram *step, *chunk; // chunk: NULL if there is none
+  const DecoderFacts *facts;
+} TextPrograms;
+
+static TextPrograms choose_programs(const Package *p, const PackageTextAsk *ask) {
+  bool several = p->text->texts > 1 && !ask->step && (ask->prompts > 1 || ask->beams > 1);
+  return (TextPrograms){
+      package_program(p, several ? PACKAGE_GENERATE_ROWS : PACKAGE_GENERATE),
+      package_program(p, several ? PACKAGE_PROMPT_ROWS : PACKAGE_PROMPT),
+      several ? &p->text->several : &p->text->decoder,
+  };
+}
+
+static bool open_programs(Arena *a, const Package *p, const ExecOptions *options,
+                          const TextPrograms *use, Diag *d, PackageGenerator *g) {
   ExecOptions with = *options;
   if (!g->step) {
     g->own_step = true;
-    g->step = exec_new(&step->program, options, d);
-    if (!g->step || !package_load(p, &step->program, g->step, d)) return false;
+    g->step = exec_new(&use->step->program, options, d);
+    if (!g->step || !package_load(p, &use->step->program, g->step, d)) return false;
   }
   with.share = g->step;
-  if (chunk) g->chunk = exec_new(&chunk->program, &with, d);
-  if (chunk && !g->chunk) return false;
-  const DecoderProgram one = {.program = &step->program, .exec = g->step},
-                       many = {.program = chunk ? &chunk->program : NULL, .exec = g->chunk};
+  if (use->chunk) g->chunk = exec_new(&use->chunk->program, &with, d);
+  if (use->chunk && !g->chunk) return false;
+  const DecoderProgram one = {.program = &use->step->program, .exec = g->step},
+                       many = {.program = use->chunk ? &use->chunk->program : NULL,
+                               .exec = g->chunk};
   char why[DECODER_WHY];
-  return decoder_open(a, &p->text->decoder, &one, &many, d, why, &g->decoder) ||
+  return decoder_open(a, use->facts, &one, &many, d, why, &g->decoder) ||
          package_damaged(p->source, PACKAGE_FILE, why, d);
 }
 
-bool package_generator_open(Arena *a, const Package *p, const ExecOptions *options, Exec *step,
-                            Diag *d, PackageGenerator *out) {
-  *out = (PackageGenerator){.step = step};
-  if (p->text && package_program(p, PACKAGE_GENERATE))
-    return open_programs(a, p, options, d, out) && open_vocabulary(a, p, d, out);
+static bool rows_suffice(const Package *p, const PackageTextAsk *ask, Diag *d) {
+  if (ask->beams <= p->text->texts) return true;
+  diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+             "the package %s makes %lld text%s at a time, and the search has %lld beams", p->path,
+             (long long)p->text->texts, plural(p->text->texts), (long long)ask->beams);
+  return diag_hint(d, "compile the model with --rows %lld", (long long)ask->beams);
+}
+
+bool package_generator_open(Arena *a, const Package *p, const ExecOptions *options,
+                            const PackageTextAsk *ask, Diag *d, PackageGenerator *out) {
+  *out = (PackageGenerator){.step = ask->step};
+  TextPrograms use = p->text ? choose_programs(p, ask) : (TextPrograms){0};
+  if (use.step)
+    return rows_suffice(p, ask, d) && open_programs(a, p, options, &use, d, out) &&
+           open_vocabulary(a, p, d, out);
   diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the package %s generates no text", p->path);
   return diag_hint(d, "compile the model with --for generate");
 }

@@ -12,12 +12,18 @@ typedef struct PackageGenerator {
   Vocabulary *vocabulary; // or NULL
   TokenCodec codec;
 } PackageGenerator;
-// Binds the programs. `step` is an Exec of the program PACKAGE_GENERATE with its values, which the
-// generator uses; NULL: it makes one with `options`, and loads the values of the package. Returns
-// false after an error in d, such as a package that generates no text. After success and after an
-// error the caller calls package_generator_free.
+typedef struct PackageTextAsk {
+  uint32_t prompts; // that will be run
+  int64_t beams;    // Texts.beams
+  // An Exec of the program PACKAGE_GENERATE with its values, which the generator uses, one prompt
+  // at a time; NULL: it makes one, and loads the values of the package.
+  Exec *step;
+} PackageTextAsk;
+// Binds the programs, those of several texts if there are several prompts or beams. Returns false
+// after an error in d, such as a package that generates no text, or fewer than `beams` at a time.
+// After success and after an error the caller calls package_generator_free.
 MUST_USE bool package_generator_open(Arena *a, const Package *p, const ExecOptions *options,
-                                     Exec *step, Diag *d, PackageGenerator *out);
+                                     const PackageTextAsk *ask, Diag *d, PackageGenerator *out);
 void package_generator_free(PackageGenerator *g);
 
 #endif
