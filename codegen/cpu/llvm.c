@@ -73,7 +73,8 @@ static void install_memory_handlers(void) {
 
 // -- targets and passes -------------------------------------------------------------------------
 
-static void start(void) {
+static void start(void *unused) {
+  (void)unused;
   why_not = llvm_open();
   if (why_not) return;
   install_memory_handlers();
@@ -282,7 +283,7 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
 
 bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const char *passes,
                 LlvmFill *fill, void *context, LlvmForm form, Bytes *out, char *why) {
-  guard_once(&once, start);
+  guard_once(&once, start, NULL);
   if (why_not) snprintf(why, LLVM_WHY, "%s", why_not);
   LLVMTargetMachineRef tm = why_not  ? NULL
                             : target ? other_machine(opt, target, why)

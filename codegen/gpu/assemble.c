@@ -6,15 +6,13 @@
 #include <string.h>
 
 #include "codegen/gpu/nvjitlink.h"
-#include "ir/base/guard.h"
 #include "ir/base/mem.h"
 
 // Address space, in bytes, that loading the library needs: version 13.0 has 94 MiB.
 enum { LIBRARY_BYTES = 160 << 20 };
 
 static NvJitLinkApi linker;
-static LibraryFound found;
-static GuardOnce once;
+static LibraryOnce once;
 
 static const LibraryFunction functions[] = {
 #define NVJITLINK_FUNCTION(member, symbol, parameters) {#symbol, offsetof(NvJitLinkApi, member)},
@@ -32,14 +30,12 @@ static const LibrarySpec library = {
     .nfunctions = countof(functions),
 };
 
-static void open_library(void) { library_fill(&library, &linker, &found); }
-
 const LibraryFound *assembler_open(int *version) {
   unsigned major = 0, minor = 0;
-  guard_once(&once, open_library);
-  bool told = found.library && linker.Version(&major, &minor) == NVJITLINK_OK;
+  const LibraryFound *found = library_fill_once(&library, &linker, &once);
+  bool told = found->library && linker.Version(&major, &minor) == NVJITLINK_OK;
   if (version) *version = told ? (int)(1000 * major + minor) : 0;
-  return &found;
+  return found;
 }
 
 // -- one text -------------------------------------------------------------------------------------
@@ -97,7 +93,7 @@ bool assembler_knows(const char *gpu) {
 static bool can_assemble(const char *gpu, Diag *d) {
   int version;
   if (!assembler_open(&version)->library)
-    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s", found.why);
+    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s", once.found.why);
   if (is_known(gpu, version)) return true;
   diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "nvJitLink %d.%d does not assemble for %s",
              version / 1000, version % 1000, gpu);

@@ -102,21 +102,31 @@ _Noreturn void guard_raise(const Failure *f) {
 
 // -- once ---------------------------------------------------------------------------------------
 
-static void call(void *work) {
-  void (*function)(void);
-  memcpy(&function, work, sizeof function);
-  function();
-}
+enum { ONCE_OPEN, ONCE_RUNS, ONCE_DONE }; // GuardOnce.state
+static _Thread_local GuardOnce *running;  // the innermost one whose work this thread runs
 
-// Runs the work once for all threads. The work has its own guard, a point to which failures jump
-// back. Without it a failure could jump out while the lock is held.
-void guard_once(GuardOnce *once, void (*work)(void)) {
+// The lock is held only to change states, not while a work runs. The work has its own guard, a
+// point to which failures jump back, so that the state is always left.
+void guard_once(GuardOnce *once, GuardedWork *work, void *context) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
   Failure why;
-  if (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE)) return;
+  if (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) == ONCE_DONE) return;
+  for (GuardOnce *o = running; o; o = o->outer)
+    if (o == once) BUG("work that is to run once has called itself");
   pthread_mutex_lock(&gate);
-  bool good = once->state || guard_run(call, &work, &why);
-  if (good) __atomic_store_n(&once->state, 1, __ATOMIC_RELEASE);
+  while (once->state == ONCE_RUNS) pthread_cond_wait(&left, &gate);
+  bool done = once->state == ONCE_DONE;
+  if (!done) __atomic_store_n(&once->state, ONCE_RUNS, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&gate);
+  if (done) return;
+  once->outer = running;
+  running = once;
+  bool good = guard_run(work, context, &why);
+  running = once->outer;
+  pthread_mutex_lock(&gate);
+  __atomic_store_n(&once->state, good ? ONCE_DONE : ONCE_OPEN, __ATOMIC_RELEASE);
+  pthread_cond_broadcast(&left);
   pthread_mutex_unlock(&gate);
   if (!good) guard_raise(&why);
 }

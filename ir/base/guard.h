@@ -35,12 +35,14 @@ void guard_fail(const Failure *f);
 // caller has cleaned up. Does not return.
 _Noreturn void guard_raise(const Failure *f);
 
-// guard_once calls work(NULL) once per process, as pthread_once does. If the work fails, the next
-// call tries again.
+// guard_once calls work(context) once per process, as pthread_once does: other threads wait until
+// it has returned. If the work fails, the next call tries again. The work may call guard_once for
+// another GuardOnce; for its own it would wait for itself, which is a BUG.
 typedef struct GuardOnce {
-  int state; // 0: the work has not run yet
+  int state;               // 0: the work has not run yet
+  struct GuardOnce *outer; // while the work runs: the one whose work has called this one
 } GuardOnce;
-void guard_once(GuardOnce *once, void (*work)(void));
+void guard_once(GuardOnce *once, GuardedWork *work, void *context);
 
 // A link in the list of arenas that a thread made under its outermost guard_run (ir/base/arena.c).
 typedef struct GuardLink {

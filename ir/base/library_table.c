@@ -76,3 +76,20 @@ void library_fill(const LibrarySpec *spec, void *table, LibraryFound *out) {
   snprintf(out->why, sizeof out->why, "%s cannot be used (%s): %s; %s", spec->what, why,
            spec->brings, spec->without);
 }
+
+typedef struct Filling {
+  const LibrarySpec *spec;
+  void *table;
+  LibraryFound *out;
+} Filling;
+
+static void fill(void *filling) {
+  const Filling *f = filling;
+  library_fill(f->spec, f->table, f->out);
+}
+
+const LibraryFound *library_fill_once(const LibrarySpec *spec, void *table, LibraryOnce *l) {
+  Filling f = {spec, table, &l->found};
+  guard_once(&l->once, fill, &f);
+  return &l->found;
+}

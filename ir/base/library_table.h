@@ -4,7 +4,7 @@
 #ifndef IR_LIBRARY_TABLE_H
 #define IR_LIBRARY_TABLE_H
 
-#include "ir/base/base.h"
+#include "ir/base/guard.h"
 
 // A function of a library, and the offset of its pointer in the struct.
 typedef struct LibraryFunction {
@@ -34,5 +34,14 @@ typedef struct LibraryFound {
 // addresses to `table`, the struct to which the offsets refer, and what was found to *out. The
 // library stays open. Thread rule: any thread, one for each `table`.
 void library_fill(const LibrarySpec *spec, void *table, LibraryFound *out);
+
+// A library that is opened when it is first asked for. A static one is zero.
+typedef struct LibraryOnce {
+  LibraryFound found;
+  GuardOnce once;
+} LibraryOnce;
+// Calls library_fill once per process, with the same `table` each time. Returns what was found.
+// Thread rule: any thread.
+const LibraryFound *library_fill_once(const LibrarySpec *spec, void *table, LibraryOnce *l);
 
 #endif

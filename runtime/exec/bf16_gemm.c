@@ -284,7 +284,8 @@ static bool tiles_allowed(void) {
   return saves(3U << 17) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
 }
 
-static void find_unit(void) {
+static void find_unit(void *unused) {
+  (void)unused;
   unsigned a, b, c, d, one[4];
   const char *choice = getenv("MESHC_BF16");
   if ((choice && strcmp(choice, "none") == 0) || !__get_cpuid(1, one, one + 1, one + 2, one + 3) ||
@@ -298,7 +299,7 @@ static void find_unit(void) {
 
 #else
 
-static void find_unit(void) {}
+static void find_unit(void *unused) { (void)unused; }
 void bf16_gemm(const Product *g, void *work) {
   (void)g, (void)work;
   BUG("bf16_gemm on a CPU without an instruction for it");
@@ -309,7 +310,7 @@ void bf16_gemm(const Product *g, void *work) {
 bool bf16_gemm_open(const char **name) {
   static const char *const names[] = {
       [UNIT_NONE] = "none", [UNIT_AVX512] = "AVX512_BF16", [UNIT_AMX] = "AMX"};
-  guard_once(&once, find_unit);
+  guard_once(&once, find_unit, NULL);
   if (name) *name = names[unit];
   return unit != UNIT_NONE;
 }

@@ -111,7 +111,8 @@ static void *load_library(const char *path) {
   return library;
 }
 
-static void open_library(void) {
+static void open_library(void *unused) {
+  (void)unused;
   const char *choice = getenv("MESHC_BLAS");
   if (choice && strcmp(choice, "none") == 0) return;
   void *library = load_library(choice && *choice ? choice : "libopenblas.so.0");
@@ -129,7 +130,7 @@ static void open_library(void) {
 }
 
 bool blas_open(const char **name) {
-  guard_once(&once, open_library);
+  guard_once(&once, open_library, NULL);
   if (name) *name = blas_name;
   return sgemm != NULL;
 }

@@ -40,22 +40,22 @@ static Getrs *getrs;
 static bool found;
 static GuardOnce once;
 
-static bool lapack_cholesky(int n, double *a) {
+static int lapack_cholesky(int n, double *a) {
   int info = 0;
   potrf("L", &n, a, &n, &info, 1);
-  return info == 0;
+  return info;
 }
 
-static bool lapack_triangular(bool upper, int n, const double *a, int right, double *b) {
+static int lapack_triangular(bool upper, int n, const double *a, int right, double *b) {
   int info = 0;
   trtrs(upper ? "U" : "L", "N", "N", &n, &right, a, &n, b, &n, &info, 1, 1, 1);
-  return info == 0;
+  return info;
 }
 
-static bool lapack_lu(int n, double *a, int *pivot) {
+static int lapack_lu(int n, double *a, int *pivot) {
   int info = 0;
   getrf(&n, &n, a, &n, pivot, &info);
-  return info == 0;
+  return info;
 }
 
 static void lapack_lu_solve(int n, const double *a, const int *pivot, int right, double *b) {
@@ -91,7 +91,8 @@ static bool lapack_svd(int m, int n, double *a, double *u, double *s, double *v,
 static const MatrixEngine lapack = {lapack_cholesky, lapack_triangular, lapack_lu, lapack_lu_solve,
                                     lapack_qr,       lapack_eigh,       lapack_svd};
 
-static void find_functions(void) {
+static void find_functions(void *unused) {
+  (void)unused;
   const struct {
     const char *name;
     void *out;
@@ -104,6 +105,6 @@ static void find_functions(void) {
 
 const MatrixEngine *matrix_engine(void) {
   if (!blas_open(NULL)) return &matrix_plain;
-  guard_once(&once, find_functions);
+  guard_once(&once, find_functions, NULL);
   return found ? &lapack : &matrix_plain;
 }

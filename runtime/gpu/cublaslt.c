@@ -1,14 +1,11 @@
 // Opens cuBLASLt (cublaslt.h).
 #include "runtime/gpu/cublaslt.h"
 
-#include "ir/base/guard.h"
-
 // Address space, in bytes, that loading the library needs: version 13.1 has 520 MiB.
 enum { LIBRARY_BYTES = 640 << 20 };
 
 CublasLtApi cublaslt;
-static LibraryFound found;
-static GuardOnce once;
+static LibraryOnce once;
 
 static const LibraryFunction functions[] = {
 #define CUBLASLT_FUNCTION(member, symbol, result, parameters)                                      \
@@ -27,9 +24,4 @@ static const LibrarySpec library = {
     .nfunctions = countof(functions),
 };
 
-static void open_library(void) { library_fill(&library, &cublaslt, &found); }
-
-const LibraryFound *cublaslt_open(void) {
-  guard_once(&once, open_library);
-  return &found;
-}
+const LibraryFound *cublaslt_open(void) { return library_fill_once(&library, &cublaslt, &once); }

@@ -85,7 +85,8 @@ bool cuda_good(CudaResult r, const char *call, Diag *d) {
 
 // -- opening --------------------------------------------------------------------------------------
 
-static void open_driver(void) {
+static void open_driver(void *unused) {
+  (void)unused;
   library_fill(&driver, &cuda, &found);
   CudaResult r = found.library ? cuda.Init(0) : CUDA_OK;
   if (r == CUDA_OK) return;
@@ -95,6 +96,6 @@ static void open_driver(void) {
 }
 
 const LibraryFound *cuda_open(void) {
-  guard_once(&once, open_driver);
+  guard_once(&once, open_driver, NULL);
   return &found;
 }

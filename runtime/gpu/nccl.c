@@ -1,14 +1,11 @@
 // Opens NCCL (nccl.h).
 #include "runtime/gpu/nccl.h"
 
-#include "ir/base/guard.h"
-
 // Address space, in bytes, that loading the library needs.
 enum { LIBRARY_BYTES = 512 << 20 };
 
 NcclApi nccl;
-static LibraryFound found;
-static GuardOnce once;
+static LibraryOnce once;
 
 static const LibraryFunction functions[] = {
 #define NCCL_FUNCTION(member, symbol, result, parameters) {#symbol, offsetof(NcclApi, member)},
@@ -26,9 +23,4 @@ static const LibrarySpec library = {
     .nfunctions = countof(functions),
 };
 
-static void open_library(void) { library_fill(&library, &nccl, &found); }
-
-const LibraryFound *nccl_open(void) {
-  guard_once(&once, open_library);
-  return &found;
-}
+const LibraryFound *nccl_open(void) { return library_fill_once(&library, &nccl, &once); }

@@ -14,8 +14,6 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "ir/base/guard.h"
-
 #define JPEG_FUNCTIONS(F)                                                                          \
   F(std_error)                                                                                     \
   F(CreateDecompress)                                                                              \
@@ -54,14 +52,9 @@ static const LibrarySpec library = {
     .function = functions,
     .nfunctions = countof(functions),
 };
-static LibraryFound found;
-static GuardOnce once;
-static void open_library(void) { library_fill(&library, &jpeg, &found); }
+static LibraryOnce once;
 
-const LibraryFound *jpeg_library(void) {
-  guard_once(&once, open_library);
-  return &found;
-}
+const LibraryFound *jpeg_library(void) { return library_fill_once(&library, &jpeg, &once); }
 
 enum {
   SCANS_MOST = 500, // of a progressive file; each may take as long as the whole image

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/base/guard.h"
-
 #define PNG_FUNCTIONS(F)                                                                           \
   F(create_read_struct_2)                                                                          \
   F(create_info_struct)                                                                            \
@@ -56,14 +54,9 @@ static const LibrarySpec library = {
     .function = functions,
     .nfunctions = countof(functions),
 };
-static LibraryFound found;
-static GuardOnce once;
-static void open_library(void) { library_fill(&library, &png, &found); }
+static LibraryOnce once;
 
-const LibraryFound *png_library(void) {
-  guard_once(&once, open_library);
-  return &found;
-}
+const LibraryFound *png_library(void) { return library_fill_once(&library, &png, &once); }
 
 enum {
   SIDE_MOST = 1 << 16,     // most pixels of a row or column

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "ir/base/guard.h"
 #include "ir/base/library_table.h"
 
 typedef enum CharClass { CLASS_LETTER, CLASS_NUMBER, CLASS_BLANK, CLASS_OTHER } CharClass;
@@ -31,13 +30,10 @@ static const LibrarySpec library = {
     .function = functions,
     .nfunctions = countof(functions),
 };
-static LibraryFound found;
-static GuardOnce once;
-static void open_library(void) { library_fill(&library, &utf8proc, &found); }
-
+static LibraryOnce once;
 bool split_words_open(Diag *d, Pos at) {
-  guard_once(&once, open_library);
-  return found.library || diag_error(d, DIAG_UNAVAILABLE, at, "%s", found.why);
+  const LibraryFound *found = library_fill_once(&library, &utf8proc, &once);
+  return found->library || diag_error(d, DIAG_UNAVAILABLE, at, "%s", found->why);
 }
 
 // The characters with the property White_Space of Unicode.

@@ -1,5 +1,6 @@
 // Tests guards: a failed allocation and a broken invariant return to the caller. Arenas and
 // unfinished files made meanwhile are released.
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,10 +74,11 @@ static void test_unfinished(void **state) {
 }
 
 static int calls;
-static void fail_first(void) {
+static void fail_first(void *unused) {
+  (void)unused;
   if (calls++ == 0) mem_exhausted(0);
 }
-static void call_once(void *once) { guard_once(once, fail_first); }
+static void call_once(void *once) { guard_once(once, fail_first, NULL); }
 
 static void test_once(void **state) {
   (void)state;
@@ -88,12 +90,42 @@ static void test_once(void **state) {
   assert_int_equal(calls, 2);
 }
 
+static GuardOnce inner, outer, itself;
+static int inner_calls, outer_calls;
+static void count_inner(void *calls_so_far) { ++*(int *)calls_so_far; }
+static void count_outer(void *unused) {
+  (void)unused;
+  guard_once(&inner, count_inner, &inner_calls);
+  outer_calls++;
+}
+static void call_itself(void *once) { guard_once(once, call_itself, once); }
+static void *call_outer(void *unused) {
+  guard_once(&outer, count_outer, NULL);
+  return unused;
+}
+
+// Work may call other work. Threads that come meanwhile wait for it.
+static void test_once_nested(void **state) {
+  (void)state;
+  enum { THREADS = 4 };
+  pthread_t thread[THREADS];
+  Failure why;
+  alarm(60); // instead of a test that waits forever
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, call_outer, NULL), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+  assert_int_equal(outer_calls, 1);
+  assert_int_equal(inner_calls, 1);
+  assert_false(guard_run(call_itself, &itself, &why));
+  assert_true(why.internal);
+  alarm(0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_internal),
-      cmocka_unit_test(test_unfinished),
-      cmocka_unit_test(test_once),
+      cmocka_unit_test(test_memory),      cmocka_unit_test(test_internal),
+      cmocka_unit_test(test_unfinished),  cmocka_unit_test(test_once),
+      cmocka_unit_test(test_once_nested),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
