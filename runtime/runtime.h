@@ -142,6 +142,15 @@ int exec_ahead(const Exec *e);
 void exec_start(Exec *e, int64_t step, bool commit);
 StepResult exec_finish(Exec *e);
 void exec_fault(const Exec *e, Diag *d);
+// A bad index, and its position along the dim of the rows of a batch.
+typedef struct FaultRow {
+  const char *value, *dim; // name of the value with the index, and of the dim; or NULL
+  int64_t index, size;     // size of that dim
+  int64_t row;
+} FaultRow;
+// After STEP_BAD_INDEX, sets *out. Returns false if the value with the index has no dim `over` of
+// `rows` elements.
+bool exec_fault_row(const Exec *e, const char *over, int64_t rows, FaultRow *out);
 // The first value of a step that is not finite, in the order of one processor's instructions
 // (probe.c).
 typedef struct NotFinite {
@@ -153,6 +162,7 @@ typedef struct NotFinite {
   double value;
   const char *name, *op; // full name of the value, or NULL; the operation that computed it
   char where[256];       // its indices in the full tensor, as in "b=3, h=1"; "" for a scalar
+  char why[96];          // of an operation on matrices: what its matrix lacks; else ""
   Pos pos;
 } NotFinite;
 // Runs the step without its commit and finds the first value that is not finite. e must have the
@@ -388,8 +398,9 @@ typedef struct FeedInput {
   const char *name; // name of the input
   Dtype type;
   int rank;
-  int64_t size[MAX_RANK]; // sizes of the full batch, in declared order
-  int over;               // index of the axis that counts the rows of a batch
+  int64_t size[MAX_RANK];    // sizes of the full batch, in declared order
+  int over;                  // index of the axis that counts the rows of a batch
+  const char *dim[MAX_RANK]; // names of the dims, for messages; NULL: not known
   const DataSource *source;
   Pos pos;
   const SourceFacts *facts; // NULL: those of the source itself
@@ -433,6 +444,12 @@ MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
 // Sets *epoch and *row to the position after the rows that feed_next has returned.
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
+// Writes where row number `row` of a batch comes from, for an input by its index: "t.csv:19",
+// "row 18 of t.npy" (from 0), or the path of an image. The batch is the one after which feed_next
+// has returned `since` more. Returns false for drawn numbers. For messages only: it may read the
+// file from its start.
+bool feed_row_place(const Feed *f, uint32_t input, int64_t since, int64_t row, char *out,
+                    size_t room);
 double feed_wait_seconds(const Feed *f); // seconds that calls of feed_next have waited for data
 
 // What opening a source took, and what it holds.

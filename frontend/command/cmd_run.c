@@ -2,6 +2,7 @@
 // fetched values or writes them to files.
 #include "frontend/command/package_command.h"
 #include "frontend/driver/training.h"
+#include "frontend/driver/unfused.h"
 #include "frontend/verify/verify.h"
 
 typedef struct Run {
@@ -118,10 +119,30 @@ static void print_json(const Run *r) {
   json_finish(out);
 }
 
+// With --check finite, runs the graph again with one kernel for each operation, and sets *found to
+// the first value that is not finite. All ranks call it together, before the first one has looked
+// at the results. After training steps the parameters are others than before, and nothing is found.
+// Returns false after an error.
+static bool locate(Run *r, NotFinite *found) {
+  *found = (NotFinite){0};
+  if (!option_given(r->s->opt, OPTION_CHECK) || r->steps) return true;
+  Unfused u;
+  bool good = unfused_open(r->s, r->run.graph, "run", r->run.exec, &u);
+  if (good) {
+    feeds_write(r->s, u.exec, u.made.compiled->program, &r->feeds);
+    good = exec_find_not_finite(u.exec, r->before, found);
+  }
+  unfused_free(&u);
+  return good;
+}
+
 static bool finish(Run *r) {
   const Program *p = r->run.made.compiled->program;
+  NotFinite found;
+  if (!locate(r, &found)) return false;
   if (!session_first(r->s)) return params_save(r->s, r->run.exec, p, r->before + r->steps);
   bool good = results_finite(r->s, r->nresults, r->result);
+  if (!good && found.found) unfused_note(r->s, &found, r->s->diag);
   good &= results_write(r->s, r->nresults, r->result);
   good &= params_save(r->s, r->run.exec, p, r->before + r->steps);
   if (good && option_given(r->s->opt, OPTION_JSON)) print_json(r);

@@ -3,6 +3,7 @@
 #include "frontend/command/package_command.h"
 #include "frontend/command/train_report.h"
 #include "frontend/driver/training.h"
+#include "frontend/driver/unfused.h"
 #include "frontend/report/log_directory.h"
 #include "frontend/verify/verify.h"
 #include "runtime/train/loop.h"
@@ -57,50 +58,21 @@ typedef struct Locating {
   const TrainJob *job;
 } Locating;
 
-static void say_located(const Session *s, const NotFinite *f, Diag *d) {
-  Arena *a = s->arena;
-  char number[METRIC_NUMBER], place[1024];
-  const Mesh *m = &s->model->mesh;
-  const char *at = *f->where ? arena_printf(a, "[%s]", f->where) : "", *who = "";
-  if (m->naxes)
-    who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor,
-                       mesh_coordinates(m, f->processor, ", ", place, sizeof place));
-  if (s->ranks)
-    who = arena_printf(a, "%s of rank %lld", who,
-                       (long long)(f->processor / ranks_processors(s->ranks)));
-  const char *round =
-      f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
-  const char *name = f->name ? f->name : "a value without a name",
-             *number_text = metric_number(f->value, number);
-  if (f->given)
-    diag_note(d, f->pos, "the step begins with %s%s = %s%s", name, at, number_text, who);
-  else
-    diag_note(d, f->pos,
-              "the first value that is not finite: %s%s = %s, which %s makes in the %s pass%s%s",
-              name, at, number_text, f->op, f->backward ? "backward" : "forward", round, who);
-}
-
 // Runs a failed step again with one kernel for each operation and notes the first value that is not
 // finite. The persistent tensors are those before the step: a step that fails does not change them.
 static void locate(void *context, int64_t step, const void **data, Diag *d) {
   Locating *l = context;
-  Session unfused = *l->s;
-  Compilation made = {0};
+  Unfused u;
   NotFinite found = {0};
-  unfused.unfused = unfused.trial = true;
-  Exec *e = NULL;
-  if (session_compile(&unfused, l->train->graph, "train", NULL, NULL, &made))
-    e = session_exec(&unfused, &made, l->train->exec, NULL);
-  if (e) {
-    give_batch(e, l->job->feed, data);
-    if (exec_find_not_finite(e, step, &found) && found.found)
-      say_located(l->s, &found, d);
+  if (unfused_open(l->s, l->train->graph, "train", l->train->exec, &u)) {
+    give_batch(u.exec, l->job->feed, data);
+    if (exec_find_not_finite(u.exec, step, &found) && found.found)
+      unfused_note(l->s, &found, d);
     else
       diag_note(d, (Pos){0},
                 "run again with one kernel an operation, every value of the step is finite");
   }
-  exec_free(e);
-  compilation_free(&made);
+  unfused_free(&u);
 }
 
 static const char *header(Session *s, const ProgramRun *p) {

@@ -42,7 +42,7 @@ static double *computed(const Work *w, MatrixKind kind, const double *a, const d
   double *all = numbers(w, matrix_room(kind, &s));
   memcpy(all, a, (size_t)(s.m * s.n) * sizeof *a);
   if (right) memcpy(all + s.m * s.n, b, (size_t)(s.m * right) * sizeof *b);
-  return matrix_compute(&matrix_plain, kind, w->c->n->attr.flags, &s, all);
+  return matrix_compute(&matrix_plain, kind, w->c->n->attr.flags, &s, all, NULL);
 }
 
 // Returns |x| |y| for an x of m rows and k columns and a y of n columns. Either may be read as its
@@ -186,7 +186,7 @@ static void bound_qr(Work *w) {
   double *q = stack_part(w, w->y, 0, m), *rt = stack_part(w, w->y, m, n), *r = numbers(w, n * n);
   double *one = numbers(w, n * n), *turn = numbers(w, n * n);
   for (int64_t i = 0; i < n * n; i++) r[i] = rt[i / n + i % n * n], one[i] = i % (n + 1) == 0;
-  if (!matrix_plain.triangular(true, (int)n, r, (int)n, one)) w->tainted = true;
+  if (matrix_plain.triangular(true, (int)n, r, (int)n, one)) w->tainted = true;
   double *t = product(w, m, n, n, w->e, false, one, false);
   double *c = product(w, n, m, n, q, true, t, false);
   double most = largest_row(c, n), scale = 1 / (1 - 2 * most);

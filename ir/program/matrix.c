@@ -61,28 +61,28 @@ double matrix_flops(MatrixKind kind, double m, double n, double right) {
 
 // -- the plain engine ---------------------------------------------------------------------------
 
-static bool plain_cholesky(int n, double *a) {
-  for (int64_t j = 0; j < n; j++) {
-    double *column = a + j * n;
+static int plain_cholesky(int n, double *a) {
+  for (int j = 0; j < n; j++) {
+    double *column = a + (int64_t)j * n;
     for (int64_t k = 0; k < j; k++)
       for (int64_t i = j; i < n; i++) column[i] -= a[j + k * n] * a[i + k * n];
-    if (!(column[j] > 0)) return false;
+    if (!(column[j] > 0)) return j + 1;
     double root = sqrt(column[j]);
     for (int64_t i = j; i < n; i++) column[i] /= root;
   }
-  return true;
+  return 0;
 }
 
-static bool plain_triangular(bool upper, int n, const double *a, int right, double *b) {
-  for (int64_t j = 0; j < n; j++)
-    if (a[j + j * n] == 0) return false;
+static int plain_triangular(bool upper, int n, const double *a, int right, double *b) {
+  for (int j = 0; j < n; j++)
+    if (a[j + (int64_t)j * n] == 0) return j + 1;
   for (int64_t r = 0; r < right; r++, b += n)
     for (int64_t k = 0; k < n; k++) {
       int64_t j = upper ? n - 1 - k : k, from = upper ? 0 : j + 1, to = upper ? j : n;
       b[j] /= a[j + j * n];
       for (int64_t i = from; i < to; i++) b[i] -= a[i + j * n] * b[j];
     }
-  return true;
+  return 0;
 }
 
 static void exchange(double *a, double *b) {
@@ -91,19 +91,19 @@ static void exchange(double *a, double *b) {
   *b = was;
 }
 
-static bool plain_lu(int n, double *a, int *pivot) {
+static int plain_lu(int n, double *a, int *pivot) {
   for (int64_t k = 0; k < n; k++) {
     int64_t best = k;
     for (int64_t i = k + 1; i < n; i++)
       if (fabs(a[i + k * n]) > fabs(a[best + k * n])) best = i;
     pivot[k] = (int)best + 1;
-    if (a[best + k * n] == 0) return false;
+    if (a[best + k * n] == 0) return (int)k + 1;
     for (int64_t j = 0; j < n && best != k; j++) exchange(&a[k + j * n], &a[best + j * n]);
     for (int64_t i = k + 1; i < n; i++) a[i + k * n] /= a[k + k * n];
     for (int64_t j = k + 1; j < n; j++)
       for (int64_t i = k + 1; i < n; i++) a[i + j * n] -= a[i + k * n] * a[k + j * n];
   }
-  return true;
+  return 0;
 }
 
 static void plain_lu_solve(int n, const double *a, const int *pivot, int right, double *b) {
@@ -290,6 +290,7 @@ typedef struct Task {
   unsigned flags;
   int m, n, right;
   double *a, *b, *work;
+  double without; // what the result has everywhere if the rule returns a fault
 } Task;
 
 static bool is_finite(const double *x, int64_t n) {
@@ -314,38 +315,46 @@ static void clear_triangle(const Task *t, bool above) {
     for (int64_t i = above ? 0 : j + 1; i < (above ? j : n); i++) t->a[i + j * n] = 0;
 }
 
-static bool task_cholesky(const Task *t) {
-  if (!t->e->cholesky(t->n, t->a)) return false;
+static MatrixFault fault_of(MatrixCause cause, int pivot) {
+  return pivot ? (MatrixFault){cause, pivot} : (MatrixFault){0};
+}
+
+static MatrixFault convergence(bool good) {
+  return good ? (MatrixFault){0} : (MatrixFault){.cause = MATRIX_NOT_CONVERGED};
+}
+
+static MatrixFault task_cholesky(Task *t) {
+  int bad = t->e->cholesky(t->n, t->a);
   clear_triangle(t, true);
-  return true;
+  return fault_of(MATRIX_NOT_POSITIVE, bad);
 }
 
-static bool task_triangular_solve(const Task *t) {
-  return t->e->triangular(t->flags & MATRIX_UPPER, t->n, t->a, t->right, t->b);
+static MatrixFault task_triangular_solve(Task *t) {
+  return fault_of(MATRIX_SINGULAR,
+                  t->e->triangular(t->flags & MATRIX_UPPER, t->n, t->a, t->right, t->b));
 }
 
-static bool task_solve(const Task *t) {
-  int *pivot = (int *)(void *)t->work;
-  if (!t->e->lu(t->n, t->a, pivot)) return false;
-  t->e->lu_solve(t->n, t->a, pivot, t->right, t->b);
-  return true;
+static MatrixFault task_solve(Task *t) {
+  int *pivot = (int *)(void *)t->work, bad = t->e->lu(t->n, t->a, pivot);
+  if (!bad) t->e->lu_solve(t->n, t->a, pivot, t->right, t->b);
+  return fault_of(MATRIX_SINGULAR, bad);
 }
 
-static bool task_determinant(const Task *t) {
+static MatrixFault task_determinant(Task *t) {
   int *pivot = (int *)(void *)t->work;
   double y = 1;
-  if (!t->e->lu(t->n, t->a, pivot)) y = 0;
+  if (t->e->lu(t->n, t->a, pivot)) y = 0;
   for (int64_t i = 0; i < t->n && y != 0; i++)
     y *= pivot[i] - 1 == i ? t->a[i + i * t->n] : -t->a[i + i * t->n];
   t->a[0] = y;
-  return true;
+  return (MatrixFault){0};
 }
 
-static bool task_logdet(const Task *t) {
-  int *pivot = (int *)(void *)t->work;
-  if (!t->e->lu(t->n, t->a, pivot)) {
-    t->a[0] = -(double)INFINITY;
-    return true;
+static MatrixFault task_logdet(Task *t) {
+  int *pivot = (int *)(void *)t->work, bad = t->e->lu(t->n, t->a, pivot);
+  if (bad) {
+    t->without = -(double)INFINITY;
+    return fault_of(MATRIX_SINGULAR, bad);
   }
   double y = 0;
   bool negative = false;
@@ -354,7 +363,7 @@ static bool task_logdet(const Task *t) {
     negative ^= (pivot[i] - 1 != i) ^ (t->a[i + i * t->n] < 0);
   }
   t->a[0] = y;
-  return !negative;
+  return negative ? (MatrixFault){.cause = MATRIX_NEGATIVE} : (MatrixFault){0};
 }
 
 int64_t matrix_leading(const double *x, int64_t n) {
@@ -379,33 +388,33 @@ static void turn(double *column, int64_t rows, bool negative) {
   for (int64_t i = 0; i < rows; i++) column[i] = negative ? 0 - column[i] : column[i] + 0.0;
 }
 
-static bool task_qr(const Task *t) {
+static MatrixFault task_qr(Task *t) {
   int64_t m = t->m, n = t->n, all = m + n;
   double *r = t->work;
-  if (!t->e->qr(t->m, t->n, t->a, r, r + n * n)) return false;
+  bool good = t->e->qr(t->m, t->n, t->a, r, r + n * n);
   stack_put(t->b, all, 0, m, n, t->a, false);
   stack_put(t->b, all, m, n, n, r, true);
   for (int64_t k = 0; k < n; k++) turn(t->b + k * all, all, t->b[m + k + k * all] < 0);
-  return true;
+  return convergence(good);
 }
 
-static bool task_eigh(const Task *t) {
+static MatrixFault task_eigh(Task *t) {
   int64_t n = t->n, all = n + 1;
   double *w = t->work;
-  if (!t->e->eigh(t->n, t->a, w, w + n)) return false;
+  bool good = t->e->eigh(t->n, t->a, w, w + n);
   stack_put(t->b, all, 0, n, n, t->a, false);
   stack_put(t->b, all, n, 1, n, w, false);
   for (int64_t k = 0; k < n; k++) {
     double *v = t->b + k * all;
     turn(v, n, v[matrix_leading(v, n)] < 0);
   }
-  return true;
+  return convergence(good);
 }
 
-static bool task_svd(const Task *t) {
+static MatrixFault task_svd(Task *t) {
   int64_t m = t->m, n = t->n, k = m < n ? m : n, all = m + n + 1;
   double *u = t->work, *v = u + m * k, *s = v + n * k;
-  if (!t->e->svd(t->m, t->n, t->a, u, s, v, s + k)) return false;
+  bool good = t->e->svd(t->m, t->n, t->a, u, s, v, s + k);
   stack_put(t->b, all, 0, m, k, u, false);
   stack_put(t->b, all, m, n, k, v, false);
   stack_put(t->b, all, m + n, 1, k, s, false);
@@ -413,10 +422,10 @@ static bool task_svd(const Task *t) {
     double *column = t->b + i * all;
     turn(column, m + n, column[matrix_leading(column, m)] < 0);
   }
-  return true;
+  return convergence(good);
 }
 
-typedef bool TaskRule(const Task *t);
+typedef MatrixFault TaskRule(Task *t);
 static TaskRule *const task_rule[MATRIX_KINDS] = {
     [MATRIX_CHOLESKY] = task_cholesky, [MATRIX_TRIANGULAR_SOLVE] = task_triangular_solve,
     [MATRIX_SOLVE] = task_solve,       [MATRIX_DETERMINANT] = task_determinant,
@@ -435,10 +444,12 @@ static void blank_columns(const Task *t) {
 }
 
 double *matrix_compute(const MatrixEngine *e, MatrixKind kind, unsigned flags, const MatrixSizes *s,
-                       double *a) {
+                       double *a, MatrixFault *why) {
   int64_t rows, columns;
   matrix_result(kind, s, &rows, &columns);
   Task t = {.e = e, .flags = flags, .m = (int)s->m, .n = (int)s->n, .right = (int)s->right};
+  MatrixFault fault = {0};
+  t.without = (double)NAN;
   t.a = a;
   t.b = a + s->m * s->n;
   MatrixResult result = matrix_rows[kind].result;
@@ -447,6 +458,9 @@ double *matrix_compute(const MatrixEngine *e, MatrixKind kind, unsigned flags, c
   blank_columns(&t);
   if (kind == MATRIX_CHOLESKY || kind == MATRIX_EIGH) symmetrise(&t);
   if (kind == MATRIX_TRIANGULAR_SOLVE) clear_triangle(&t, !(flags & MATRIX_UPPER));
-  if (!is_finite(a, s->m * s->n) || !task_rule[kind](&t)) fill(y, rows * columns, (double)NAN);
+  bool good = is_finite(a, s->m * s->n);
+  if (good) fault = task_rule[kind](&t);
+  if (!good || fault.cause) fill(y, rows * columns, t.without);
+  if (why) *why = fault;
   return y;
 }

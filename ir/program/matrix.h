@@ -62,15 +62,16 @@ double matrix_flops(MatrixKind kind, double m, double n, double right);
 // what LAPACK asks for, with blocks of 64 columns.
 int64_t matrix_workspace(MatrixKind kind, int64_t m, int64_t n);
 
-// How factorisations are computed. Matrices are stored by columns, without gaps. A function returns
-// false if the matrix has no such factorisation. `work` is memory for matrix_workspace numbers.
+// How factorisations are computed. Matrices are stored by columns, without gaps. If a matrix has no
+// such factorisation, a function of type int returns the number of the pivot that prevents it, from
+// 1, else 0; one of type bool returns false. `work` is memory for matrix_workspace numbers.
 typedef struct MatrixEngine {
   // The lower triangle of a becomes L, where L L^T is the symmetric matrix of this lower triangle.
-  bool (*cholesky)(int n, double *a);
+  int (*cholesky)(int n, double *a);
   // b becomes the solution of a x = b. Only the triangle of a is read.
-  bool (*triangular)(bool upper, int n, const double *a, int right, double *b);
+  int (*triangular)(bool upper, int n, const double *a, int right, double *b);
   // a becomes L and U of P a = L U. Row i was exchanged with row pivot[i] - 1.
-  bool (*lu)(int n, double *a, int *pivot);
+  int (*lu)(int n, double *a, int *pivot);
   // b becomes the solution for a matrix of which a and pivot are the result of `lu`.
   void (*lu_solve)(int n, const double *a, const int *pivot, int right, double *b);
   // a becomes Q, r the upper triangle R; m >= n.
@@ -83,14 +84,27 @@ typedef struct MatrixEngine {
 } MatrixEngine;
 extern const MatrixEngine matrix_plain;
 
+// Why a matrix has no result that is finite.
+typedef enum MatrixCause {
+  MATRIX_HAS_RESULT, // or an argument has an element that is not finite
+  MATRIX_NOT_POSITIVE,
+  MATRIX_SINGULAR,
+  MATRIX_NEGATIVE,     // the determinant, of which a logarithm was to be taken
+  MATRIX_NOT_CONVERGED // an iteration for eigenvalues or singular values
+} MatrixCause;
+typedef struct MatrixFault {
+  MatrixCause cause;
+  int pivot; // of NOT_POSITIVE and SINGULAR: the number of the first such pivot, from 1
+} MatrixFault;
+
 // Computes one task. a: the matrix, by columns; b: the second argument, by columns, or NULL. Both
 // lie in one block of matrix_room numbers that begins at a, b at a + m n; all of it is overwritten.
 // Returns the result, by columns, in that block.
 //
 // A matrix with an element that is not finite gives NaN everywhere, and so does a column of b for
 // its column of the result. A matrix that has no such factorisation gives NaN; its determinant is
-// 0. Any thread may call it.
+// 0. If `why` is not NULL, it gets the cause. Any thread may call it.
 double *matrix_compute(const MatrixEngine *e, MatrixKind kind, unsigned flags, const MatrixSizes *s,
-                       double *a);
+                       double *a, MatrixFault *why);
 
 #endif

@@ -169,12 +169,17 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, scratch_of(e, worker));
 }
 
-static void run_matrix(const Exec *e, const BoundMatrix *at_base, int worker, int member,
-                       int members, const LoopSteps *steps) {
+BoundMatrix exec_matrix(const BoundMatrix *at_base, const LoopSteps *steps) {
   BoundMatrix moved = *at_base;
   moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
   moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
   moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
+  return moved;
+}
+
+static void run_matrix(const Exec *e, const BoundMatrix *at_base, int worker, int member,
+                       int members, const LoopSteps *steps) {
+  BoundMatrix moved = exec_matrix(at_base, steps);
   int64_t lo, hi;
   share_of(moved.matrices, 1, member, members, &lo, &hi);
   matrix_run(&moved, lo, hi, scratch_of(e, worker));

@@ -240,6 +240,8 @@ uint32_t exec_loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopStep
 // depend on the slots.
 void exec_bind_sizes(Exec *e);
 
+// Returns an operation on matrices with its addresses in these steps of the loops around it.
+BoundMatrix exec_matrix(const BoundMatrix *at_base, const LoopSteps *steps);
 // Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
 // multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);

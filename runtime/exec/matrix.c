@@ -85,19 +85,53 @@ double matrix_work(const BoundMatrix *b) {
   return (double)b->matrices * matrix_flops(w->kind, (double)w->m, (double)w->n, (double)b->right);
 }
 
+// Sets the addresses of the operands of matrix number r.
+static void move_to(const BoundMatrix *b, int64_t r, Operands *o) {
+  o->a.at = operand(b, b->a, r, o->a_step);
+  o->b.at = operand(b, b->b, r, o->b_step);
+  o->dst.at = operand(b, b->dst, r, o->dst_step);
+}
+
+// Computes one matrix in `scratch`, as matrix_compute.
+static const double *compute(const BoundMatrix *b, const MatrixSizes *s, const Operands *o,
+                             double *scratch, MatrixFault *why) {
+  load(&o->a, s->n, scratch);
+  load(&o->b, s->right, scratch + s->m * s->n);
+  return matrix_compute(b->engine, b->what->kind, b->what->flags, s, scratch, why);
+}
+
 void matrix_run(const BoundMatrix *b, int64_t lo, int64_t hi, void *scratch) {
-  const MatrixCall *w = b->what;
-  MatrixSizes s = {w->m, w->n, b->right};
-  double *a = scratch;
+  MatrixSizes s = {b->what->m, b->what->n, b->right};
   int64_t rows, columns;
-  matrix_result(w->kind, &s, &rows, &columns);
+  matrix_result(b->what->kind, &s, &rows, &columns);
   Operands o = operands(b, rows, columns);
   for (int64_t r = lo; r < hi; r++) {
-    o.a.at = operand(b, b->a, r, o.a_step);
-    o.b.at = operand(b, b->b, r, o.b_step);
-    o.dst.at = operand(b, b->dst, r, o.dst_step);
-    load(&o.a, s.n, a);
-    load(&o.b, s.right, a + s.m * s.n);
-    store(&o.dst, columns, matrix_compute(b->engine, w->kind, w->flags, &s, a));
+    move_to(b, r, &o);
+    store(&o.dst, columns, compute(b, &s, &o, scratch, NULL));
   }
+}
+
+// Returns whether the elements `e`, in some columns, include the one at an address.
+static bool includes(const Elements *e, int64_t columns, const char *at) {
+  int64_t size = dtype_bytes(e->type);
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < e->rows; i++)
+      if (e->at + (column_offset(e, j) + i * e->row) * size == at) return true;
+  return false;
+}
+
+MatrixFault matrix_why(const BoundMatrix *b, int64_t element, void *scratch) {
+  MatrixSizes s = {b->what->m, b->what->n, b->right};
+  const char *at = b->dst + element * dtype_bytes(b->what->type);
+  int64_t rows, columns;
+  matrix_result(b->what->kind, &s, &rows, &columns);
+  Operands o = operands(b, rows, columns);
+  MatrixFault why = {0};
+  for (int64_t r = 0; r < b->matrices; r++) {
+    move_to(b, r, &o);
+    if (!includes(&o.dst, columns, at)) continue;
+    (void)compute(b, &s, &o, scratch, &why);
+    break;
+  }
+  return why;
 }

@@ -22,6 +22,8 @@ typedef struct Found {
   uint32_t instr; // index of the instruction, or GIVEN
   uint32_t made;  // index of the value in the InstrNote.value of the instruction; for GIVEN the
                   // index of the tensor
+  uint16_t cause; // of an operation on matrices: its MatrixFault
+  int32_t pivot;
 } Found;
 _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 
@@ -94,6 +96,16 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
   }
 }
 
+// Returns why an element of the result of instruction i is not finite, if the instruction is an
+// operation on matrices. One worker runs the step, so that its work memory is free.
+static MatrixFault matrix_fault(const Exec *e, int64_t context, uint32_t i, int64_t element,
+                                const LoopSteps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (b->kind != INSTR_MATRIX) return (MatrixFault){0};
+  BoundMatrix moved = exec_matrix(&b->u.matrix, steps);
+  return matrix_why(&moved, element, e->scratch);
+}
+
 // Searches the results of instruction i on one processor (context) for a value that is not finite.
 // Does nothing if such a value was found on this processor before.
 static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
@@ -104,9 +116,11 @@ static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *st
     const char *block = dtype_is_float(m->type) ? result_of(e, context, i, m, steps) : NULL;
     double value;
     int64_t at = block ? look(e, r, m->type, m->rank, m->dim, block, &value) : -1;
-    if (at >= 0)
-      found(e, context,
-            (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k});
+    if (at < 0) continue;
+    MatrixFault why = matrix_fault(e, context, i, at, steps);
+    found(e, context,
+          (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k,
+                  (uint16_t)why.cause, why.pivot});
   }
 }
 
@@ -120,7 +134,7 @@ static void look_at_given(Exec *e) {
       int64_t at = e->nonfinite->seen[c]
                        ? -1
                        : look(e, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
-      if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t});
+      if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t, 0, 0});
     }
   }
 }
@@ -139,6 +153,24 @@ static bool agree(Exec *e) {
     if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
   }
   return true;
+}
+
+static void say_why(const Exec *e, const Found *f, NotFinite *out) {
+  static const char *const text[] = {
+      [MATRIX_NOT_POSITIVE] = "the matrix is not positive definite",
+      [MATRIX_SINGULAR] = "the matrix is singular",
+      [MATRIX_NEGATIVE] = "the determinant is negative",
+      [MATRIX_NOT_CONVERGED] = "the iteration did not converge",
+  };
+  static const char *const pivot[] = {
+      [MATRIX_NOT_POSITIVE] = "not positive", [MATRIX_SINGULAR] = "zero"};
+  if (!f->cause) return;
+  if (!f->pivot) {
+    snprintf(out->why, sizeof out->why, "%s", text[f->cause]);
+    return;
+  }
+  snprintf(out->why, sizeof out->why, "%s: pivot %d of %lld is %s", text[f->cause], f->pivot,
+           (long long)e->program->instr[f->instr].u.matrix.n, pivot[f->cause]);
 }
 
 static void describe(const Exec *e, NotFinite *out) {
@@ -166,6 +198,7 @@ static void describe(const Exec *e, NotFinite *out) {
     snprintf(out->where + n, sizeof out->where - n, "%s%s=%lld", n ? ", " : "", dim[i].name,
              (long long)index[i]);
   }
+  if (!given) say_why(e, f, out);
 }
 
 bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {

@@ -34,7 +34,7 @@ static const double *run(const MatrixEngine *e, MatrixKind kind, unsigned flags,
   memset(room, 0xff, sizeof room);
   memcpy(room, a, (size_t)(s.m * s.n) * sizeof *a);
   if (s.right) memcpy(room + s.m * s.n, b, (size_t)(s.m * s.right) * sizeof *b);
-  return matrix_compute(e, kind, flags, &s, room);
+  return matrix_compute(e, kind, flags, &s, room, NULL);
 }
 
 static void close_to(double got, double want, const char *what, int64_t n) {
@@ -241,6 +241,46 @@ static void refused(void **state) {
   }
 }
 
+static MatrixFault fault(const MatrixEngine *e, MatrixKind kind, int64_t n, const double *a) {
+  static double room[ROOM];
+  MatrixFault why = {MATRIX_NOT_CONVERGED, -1};
+  MatrixSizes s = {n, n, kind == MATRIX_SOLVE || kind == MATRIX_TRIANGULAR_SOLVE};
+  memset(room, 0, sizeof room);
+  memcpy(room, a, (size_t)(n * n) * sizeof *a);
+  matrix_compute(e, kind, 0, &s, room, &why);
+  return why;
+}
+
+// Why a matrix has no result: pivots by hand. Both engines agree.
+static void causes(void **state) {
+  (void)state;
+  const double indefinite[] = {4, 2, 2, 2, 1, 1, 2, 1, 5}; // the second pivot is 1 - 2 * 2 / 4 = 0
+  const double zero_row[] = {1, 2, 0, 3, 4, 0, 5, 6, 0};   // the last pivot of three
+  const double triangle[] = {1, 1, 1, 0, 0, 1, 0, 0, 1};   // the diagonal is 1 0 1
+  const double swapped[] = {0, 1, 1, 0};                   // its determinant is -1
+  const MatrixEngine *engine[] = {&matrix_plain, matrix_engine()};
+  for (int e = 0; e < 2; e++) {
+    const struct {
+      MatrixKind kind;
+      int64_t n;
+      const double *a;
+      MatrixFault want;
+    } row[] = {{MATRIX_CHOLESKY, 3, indefinite, {MATRIX_NOT_POSITIVE, 2}},
+               {MATRIX_SOLVE, 3, zero_row, {MATRIX_SINGULAR, 3}},
+               {MATRIX_LOGDET, 3, zero_row, {MATRIX_SINGULAR, 3}},
+               {MATRIX_DETERMINANT, 3, zero_row, {MATRIX_HAS_RESULT, 0}},
+               {MATRIX_TRIANGULAR_SOLVE, 3, triangle, {MATRIX_SINGULAR, 2}},
+               {MATRIX_LOGDET, 2, swapped, {MATRIX_NEGATIVE, 0}},
+               {MATRIX_SOLVE, 2, swapped, {MATRIX_HAS_RESULT, 0}},
+               {MATRIX_EIGH, 3, indefinite, {MATRIX_HAS_RESULT, 0}}};
+    for (size_t i = 0; i < countof(row); i++) {
+      MatrixFault got = fault(engine[e], row[i].kind, row[i].n, row[i].a);
+      assert_int_equal(got.cause, row[i].want.cause);
+      assert_int_equal(got.pivot, row[i].want.pivot);
+    }
+  }
+}
+
 // Matrices of f32 inside larger arrays: a[i, b, j], right sides b[b, r, i], results y[r, j, b].
 static void strides(void **state) {
   (void)state;
@@ -285,6 +325,12 @@ static void strides(void **state) {
           sum += (double)a[(i * B + k) * N + j] * (double)y[(r * N + j) * B + k];
         assert_true(fabs(sum - (double)right[(k * R + r) * N + i]) < 1e-5);
       }
+  // element 5 of the result is of matrix 2: y[r = 0, j = 1, k = 2]
+  for (int j = 0; j < N; j++) a[(1 * B + 2) * N + j] = 2 * a[(0 * B + 2) * N + j];
+  for (int i = 0; i < N; i++) a[(i * B + 2) * N + 0] = 0;
+  assert_int_equal(matrix_why(&b, 5, scratch).cause, MATRIX_SINGULAR);
+  assert_int_equal(matrix_why(&b, 5, scratch).pivot, 1);
+  assert_int_equal(matrix_why(&b, 4, scratch).cause, MATRIX_HAS_RESULT);
 }
 
 int main(void) {
@@ -292,6 +338,6 @@ int main(void) {
       cmocka_unit_test(known),          cmocka_unit_test(definitions),
       cmocka_unit_test(factorisations), cmocka_unit_test(known_factors),
       cmocka_unit_test(determinants),   cmocka_unit_test(refused),
-      cmocka_unit_test(strides)};
+      cmocka_unit_test(causes),         cmocka_unit_test(strides)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
