@@ -146,7 +146,7 @@ static void print_text(const Session *s, const CheckFacts *check) {
   printf("memory     parameters %s, optimizer %s, activations %s, peak %s a processor\n",
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
-         bytes_text(s->arena, program_bytes(p)));
+         bytes_text(s->arena, check_peak(check)));
   if (c->again_text)
     printf("           to fit, rematerialised for the backward pass: %s\n", c->again_text);
   int64_t kernels = count_instructions(p, INSTR_KERNEL),

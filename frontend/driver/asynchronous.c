@@ -170,11 +170,13 @@ bool stale_open_programs(Session *s, ProgramRun *p, TrainJob *job) {
   if (!p->feed || !session_compile(&other, p->stale.graph, "train", NULL, NULL, &p->stale.made))
     return false;
   p->graph = stale_server(s);
+  s->beside = program_bytes(p->stale.made.compiled->program);
   s->model->layout = s->model->graph->layout = server_layout(s, false);
   s->apart = true;
   if (!p->graph || !session_compile(s, p->graph, "train", NULL, NULL, &p->made) ||
       !stale_servers_apart(s, &p->made))
     return false;
+  s->beside = 0;
   other = *s;
   other.alone = true;
   p->exec = session_exec(&other, &p->made, NULL, NULL);

@@ -63,13 +63,22 @@ bool check_compile(Session *s, CheckFacts *out) {
   const Selected *of = &out->of;
   out->purpose = of->purpose;
   if (strcmp(of->purpose, "train") == 0 && !check_evaluation(s)) return false;
-  if (!session_compile(s, of->graph, of->purpose, of->over, "program", &out->made) ||
-      !sync_compile(s, of, &out->sync))
-    return false;
-  if (out->sync
-          .ahead) // the servers, which run on the same processors, have the optimizer's tensors
-    out->made.partition.optimizer_bytes = out->sync.made.partition.optimizer_bytes;
+  if (!session_compile(s, of->graph, of->purpose, of->over, "program", &out->made)) return false;
+  if (stale_given(s)) s->beside = program_bytes(out->made.compiled->program);
+  bool good = sync_compile(s, of, &out->sync);
+  s->beside = 0;
+  if (!good) return false;
+  if (out->sync.ahead) { // the servers run on the same processors
+    const PartitionFacts *server = &out->sync.made.partition;
+    out->made.partition.optimizer_bytes = server->optimizer_bytes;
+    out->made.partition.parameter_bytes += server->parameter_bytes;
+  }
   return params_table(s, &out->params);
+}
+
+int64_t check_peak(const CheckFacts *c) {
+  const Program *server = c->sync.ahead ? c->sync.made.compiled->program : NULL;
+  return program_bytes(c->made.compiled->program) + (server ? program_bytes(server) : 0);
 }
 
 static json_t *dims_json(const Graph *g) {
@@ -127,6 +136,7 @@ json_t *check_json(Session *s, const CheckFacts *check) {
   json_object_set_new(out, "idle_flops", json_real(f->idle_flops));
   json_object_set_new(out, "padding", json_real(f->padding));
   program_json(out, c);
+  json_object_set_new(json_object_get(out, "memory"), "peak", json_integer(check_peak(check)));
   json_object_set_new(out, "predicted_seconds", json_real(predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(predicted));
   json_object_set_new(out, "bits", bits_json(s, &bits));

@@ -35,6 +35,9 @@ typedef struct CheckFacts {
 // Selects the graph that --for, --fetch and --training ask for, compiles the graph and fills *out
 // with what `check` prints. Returns false after an error in s->diag.
 MUST_USE bool check_compile(Session *s, CheckFacts *out);
+// Returns the bytes that a processor allocates: with asynchronous updates those of its replica and
+// of the server on it.
+int64_t check_peak(const CheckFacts *c);
 // Returns the object that `check --json` prints, which the caller owns, or NULL after an error.
 // Compiles what --exact would cost.
 json_t *check_json(Session *s, const CheckFacts *c);

@@ -28,9 +28,10 @@ typedef struct Session {
   const Ast *ast;
   ModelOptions options; // options that the model was built with
   Model *model;
-  Timings timings;         // the stages of the current compile; printed and cleared after it
-  const char *directory;   // directory to which relative paths in the model refer
-  Ranks *ranks;            // the processes of this run, or NULL for a single process
+  Timings timings;       // the stages of the current compile; printed and cleared after it
+  int64_t beside;        // bytes of a processor that a program has which runs beside the next ones
+  const char *directory; // directory to which relative paths in the model refer
+  Ranks *ranks;          // the processes of this run, or NULL for a single process
   const char *inject_pass; // NAME of --fault pass@NAME, or NULL
   ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
   const ExecProbe *probe;  // called at each kernel of a program that session_exec binds, or NULL
@@ -383,6 +384,11 @@ void result_classes_json(json_t *out, const Result *r);
 // Returns the names of the classes of an input; none if its source has no classes, or if they are
 // not known.
 ClassNames input_classes(Session *s, const char *input);
+// Check that the dims of which an input is an index in g have a position for each of its classes:
+// classes_fit for one input, whose classes are known, and classes_listed_fit for all inputs of the
+// model whose data blocks list them. Return false after an error.
+MUST_USE bool classes_fit(Session *s, const Graph *g, const char *input, Pos at);
+MUST_USE bool classes_listed_fit(Session *s);
 // Writes results as a CSV file with a line for each position along their first dim, which is the
 // same in all of them. Returns false after an error.
 MUST_USE bool results_write_csv(Session *s, const char *path, uint32_t n, const Result *r);

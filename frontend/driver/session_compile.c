@@ -47,7 +47,7 @@ static bool memory_suffices(Session *s, const Compilation *c, bool runs) {
   bool budget = option_given(s->opt, OPTION_MEMORY);
   if (!(budget || s->machine.states_memory) || !c->compiled || s->trial) return true;
   if (!session_memory(s, &most)) return false;
-  int64_t needed = program_bytes(c->compiled->program);
+  int64_t needed = program_bytes(c->compiled->program) + s->beside;
   if ((double)needed <= most) return true;
   const char *text =
       arena_printf(s->arena, "the program for %s needs %s a processor, %s %s",
