@@ -133,6 +133,21 @@ data test over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
 train loss { optimizer = adam(lr = 1e-2), steps = $1 }
 END
 }
+# talk VOCAB: a small causal model of ids below VOCAB, up to its logits
+talk() {
+  cat <<END
+dim b = 4, t = 48, s = t, vocab = $1, d = 16
+input ids[b, t]: i32
+param table[vocab, d] ~ normal(std = 1)
+param places[t, d] ~ normal(std = 1)
+param w[d] ~ normal(std = 1)
+x = take[vocab](table, ids) + places
+keys = rename[t -> s](x * w)
+p = softmax[s](where(index[s] <= index[t], sum[d](x * keys), -inf))
+y = tanh(cumsum[t](x) * 0.1) + sum[s](p * rename[t -> s](x))
+logits[b, t, vocab] = sum[d](y * table) * 0.4
+END
+}
 # with MODEL DATA: a copy of tests/models/MODEL.mesh that trains on made-up data
 with() {
   { cat "tests/models/$1.mesh"; echo "$2"; } >"$tmp/$1.mesh"

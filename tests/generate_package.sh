@@ -10,18 +10,9 @@ cp -r "$root/tests/vocabularies/gpt" "$tmp/vocabulary"
 cd "$tmp" || exit 1
 
 model() { # VOCAB SOURCE
+  talk "$1"
   cat <<END_OF_MODEL
-dim b = 4, t = 48, s = t, vocab = $1, d = 16
-input ids[b, t]: i32
 input next[b, t]: i32
-param table[vocab, d] ~ normal(std = 1)
-param places[t, d] ~ normal(std = 1)
-param w[d] ~ normal(std = 1)
-x = take[vocab](table, ids) + places
-keys = rename[t -> s](x * w)
-p = softmax[s](where(index[s] <= index[t], sum[d](x * keys), -inf))
-y = tanh(cumsum[t](x) * 0.1) + sum[s](p * rename[t -> s](x))
-logits[b, t, vocab] = sum[d](y * table) * 0.4
 loss = mean[b, t](cross_entropy[vocab](logits, next))
 data train over b { ids = $2, next = $2 }
 train loss { optimizer = sgd(lr = 0.1), steps = 1 }

@@ -289,19 +289,7 @@ holds "a loss that is not finite" $? 4
 same "where it begins" "$tmp/cpu.out" "$tmp/gpu.out"
 
 # Text: the states of a decoding form, which the host writes between steps
-cat >"$tmp/talk.mesh" <<'END'
-dim b = 4, t = 48, s = t, vocab = 128, d = 16
-input ids[b, t]: i32
-param table[vocab, d] ~ normal(std = 1)
-param places[t, d] ~ normal(std = 1)
-param w[d] ~ normal(std = 1)
-x = take[vocab](table, ids) + places
-keys = rename[t -> s](x * w)
-p = softmax[s](where(index[s] <= index[t], sum[d](x * keys), -inf))
-y = tanh(cumsum[t](x) * 0.1) + sum[s](p * rename[t -> s](x))
-logits[b, t, vocab] = sum[d](y * table) * 0.4
-output best[b, t] = argmax[vocab](logits)
-END
+{ talk 128; echo "output best[b, t] = argmax[vocab](logits)"; } >"$tmp/talk.mesh"
 must "$meshc" generate "$tmp/talk.mesh" --prompt "1 2 3 4 5 6 7 8 9 10" --prompt "7" --max-tokens 12
 cp "$tmp/out" "$tmp/text"
 must "$gpu" generate "$tmp/talk.mesh" --prompt "1 2 3 4 5 6 7 8 9 10" --prompt "7" --max-tokens 12

@@ -271,28 +271,11 @@ static const char *hostile_manifests(void) {
 
 // -- all ----------------------------------------------------------------------------------------
 
-static void remove_files(void) {
-  static const char *const other[] = {"x.gz",
-                                      "shard.safetensors",
-                                      "step-1/shard-00000.safetensors",
-                                      "step-1/shard-00001.safetensors",
-                                      "step-1",
-                                      ".lock",
-                                      other_shard};
-  Arena *a = arena_new();
-  for (uint32_t i = 0; i < nwhole; i++) unlink(arena_printf(a, "%s/%s", directory, whole[i].name));
-  for (size_t i = 0; i < countof(other); i++) remove(arena_printf(a, "%s/%s", directory, other[i]));
-  exec_free(saved);
-  rmdir(directory);
-  arena_free(a);
-}
-
 static bool run(const Whole *w, const FuzzText *bytes);
 
 // Makes the valid files. Every one must be accepted, or mutations of it would test nothing.
 static const char *files_make(void) {
   static char why[100];
-  if (!mkdtemp(directory)) return "no folder to write to";
   Arena *a = arena_new();
   add_arrays(a, diag_new(a));
   add_index(a, diag_new(a));
@@ -378,10 +361,13 @@ static bool input_run(const FuzzText *t, uint64_t number) {
 }
 
 int main(int argc, char **argv) {
-  static const Fuzzer fuzzer = {
-      .count = COUNT, .fault = files_make, .make = input_make, .run = input_run};
-  only = fuzz_only(argc, argv);
+  static const Fuzzer fuzzer = {.count = COUNT,
+                                .fault = files_make,
+                                .make = input_make,
+                                .run = input_run,
+                                .folder = directory,
+                                .only = &only};
   int code = fuzz_run(argc, argv, &fuzzer);
-  remove_files();
+  exec_free(saved);
   return code;
 }

@@ -75,7 +75,6 @@ static bool feed(const FuzzText *t) {
 
 static const char *pictures_make(void) {
   static char why[80];
-  if (!mkdtemp(directory)) return "no folder to write to";
   Arena *a = arena_new();
   for (int i = 0; i < IMAGE_FORMATS; i++)
     if (!image_library((ImageFormat)i, diag_new(a), (Pos){0})) return "a library is missing";
@@ -125,11 +124,12 @@ static bool input_run(const FuzzText *t, uint64_t number) {
 }
 
 int main(int argc, char **argv) {
-  static const Fuzzer fuzzer = {
-      .count = COUNT, .fault = pictures_make, .make = input_make, .run = input_run};
+  static const Fuzzer fuzzer = {.count = COUNT,
+                                .fault = pictures_make,
+                                .make = input_make,
+                                .run = input_run,
+                                .folder = directory};
   int code = fuzz_run(argc, argv, &fuzzer);
-  unlink(path_of("x.png"));
-  rmdir(directory);
   image_work_free(&work);
   for (int k = 0; k < PICTURE_KINDS; k++) free(whole[k]);
   return code;

@@ -52,12 +52,15 @@ static inline const char *path_of(const char *name) {
   return arena_printf(arena, "%s/%s", directory, name);
 }
 
-// Write a file of the folder, as it is or compressed.
-static inline void put(const char *name, const void *bytes, size_t n) {
-  FILE *f = fopen(path_of(name), "wb");
+static inline void put_at(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
   assert_non_null(f);
   assert_int_equal(fwrite(bytes, 1, n, f), n);
   fclose(f);
+}
+// Write a file of the folder, as it is or compressed.
+static inline void put(const char *name, const void *bytes, size_t n) {
+  put_at(path_of(name), bytes, n);
 }
 static inline void put_gzip(const char *name, const void *bytes, size_t n) {
   gzFile f = gzopen(path_of(name), "wb");
@@ -66,16 +69,22 @@ static inline void put_gzip(const char *name, const void *bytes, size_t n) {
 }
 static inline void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 
-// Expects a message with `part`, whose exit code is that of bad data.
-static inline void expect_said(const char *part) {
+// Returns all messages as text.
+static inline const char *said(void) {
   char *text;
   size_t n;
   FILE *f = open_memstream(&text, &n);
   diag_print(diag, f, false);
   fclose(f);
+  const char *kept = arena_text(arena, text, n);
+  free(text);
+  return kept;
+}
+// Expects a message with `part`, whose exit code is that of bad data.
+static inline void expect_said(const char *part) {
+  const char *text = said();
   if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
   assert_int_equal(diag_exit(diag), 5);
-  free(text);
 }
 
 #endif

@@ -1,63 +1,12 @@
 // Tests files of arrays: written arrays are read back, malformed files are refused with a sentence,
 // and truncated or changed bytes never make a reader crash.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include "ir/base/guard.h"
 #include "ir/base/philox.h"
-#include "runtime/runtime.h"
+#include "tests/unit/data_frame.h"
 
-static char directory[] = "/tmp/meshc_array_XXXXXX";
-static Arena *arena;
-static Diag *diag;
-
-static int set_up(void **state) {
-  (void)state;
-  return mkdtemp(directory) ? 0 : -1;
-}
-static int tear_down(void **state) {
-  (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", directory);
-  return system(command);
-}
-static int begin(void **state) {
-  (void)state;
-  arena = arena_new();
-  diag = diag_new(arena);
-  return 0;
-}
-static int end(void **state) {
-  (void)state;
-  arena_free(arena);
-  return 0;
-}
-
-static void again(void) { // forgets earlier messages
-  end(NULL);
-  begin(NULL);
-}
-
-static const char *path_of(const char *name) {
-  return arena_printf(arena, "%s/%s", directory, name);
-}
-
-static void put(const char *path, const void *bytes, size_t n) {
-  FILE *f = fopen(path, "wb");
-  assert_non_null(f);
-  assert_int_equal(fwrite(bytes, 1, n, f), n);
-  fclose(f);
-}
 static unsigned char *get(const char *path, size_t *n) {
   FILE *f = fopen(path, "rb");
   assert_non_null(f);
@@ -65,21 +14,6 @@ static unsigned char *get(const char *path, size_t *n) {
   *n = fread(b, 1, 1 << 20, f);
   fclose(f);
   return b;
-}
-
-static const char *said(void) {
-  char *text;
-  size_t n;
-  FILE *f = open_memstream(&text, &n);
-  diag_print(diag, f, false);
-  fclose(f);
-  const char *copy = arena_text(arena, text, n);
-  free(text);
-  return copy;
-}
-static void expect_said(const char *part) {
-  const char *text = said();
-  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
 }
 
 static Array make(Dtype type, int rank, const int64_t *size) {
@@ -183,7 +117,7 @@ static void write_npy(const char *path, int version, const char *dict, const voi
   b[9] = (unsigned char)(length >> 8);
   memcpy(b + at, dict, length);
   memcpy(b + at + length, data, n);
-  put(path, b, at + length + n);
+  put_at(path, b, at + length + n);
 }
 
 static void npy_forms(void **state) {
@@ -251,7 +185,7 @@ static void write_safe(const char *path, uint64_t length, const char *header, si
   unsigned char b[4096] = {0};
   for (int i = 0; i < 8; i++) b[i] = (unsigned char)(length >> (8 * i));
   memcpy(b + 8, header, strlen(header));
-  put(path, b, 8 + strlen(header) + data);
+  put_at(path, b, 8 + strlen(header) + data);
 }
 
 static void safetensors_refusals(void **state) {
@@ -311,7 +245,7 @@ static void sets_of_shards(void **state) {
   assert_true(safetensors_write(path_of("one-of-two.safetensors"), 1, &named, diag));
   const char *index = path_of("m.safetensors.index.json"), *text;
   text = "{\"metadata\": {}, \"weight_map\": {\"w\": \"one-of-two.safetensors\", \"v\": \"../x\"}}";
-  put(index, text, strlen(text));
+  put_at(index, text, strlen(text));
   assert_true(array_read(&y, index, "w", diag, (Pos){0}));
   expect_equal(&x, &y);
   array_free(&y);
@@ -356,16 +290,16 @@ static void deflated_members(void **state) {
   memcpy(b + tail, "PK\5\6\0\0\0\0\1\0\1\0", 12);
   uint32_t place[2] = {51, (uint32_t)at};
   memcpy(b + tail + 12, place, 8);
-  put(npz, b, tail + 22);
+  put_at(npz, b, tail + 22);
   if (!array_read(&y, npz, "d", diag, (Pos){0})) fail_msg("%s", said());
   expect_equal(&x, &y);
   array_free(&y);
   b[35 + packed / 2] ^= 1; // the data still inflates; only the checksum finds the change
-  put(npz, b, tail + 22);
+  put_at(npz, b, tail + 22);
   assert_false(array_read(&y, npz, "d", diag, (Pos){0}));
   b[35 + packed / 2] ^= 1;
   b[at + 24 + 3] = 0x7f; // claims 2 GB
-  put(npz, b, tail + 22);
+  put_at(npz, b, tail + 22);
   assert_false(array_read(&y, npz, "d", diag, (Pos){0}));
   expect_said("claims");
   array_free(&x);
@@ -380,7 +314,7 @@ static void try_file(const char *path, const unsigned char *b, size_t n, const c
   const char **names;
   Arena *a = arena_new();
   Diag *d = diag_new(a);
-  put(path, b, n);
+  put_at(path, b, n);
   bool read = array_read(&x, path, key, d, (Pos){0});
   assert_int_equal(diag_errors(d) == 0, read);
   array_free(&x);
@@ -397,7 +331,7 @@ static void try_list(const char *path, const unsigned char *b, size_t n, const c
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   (void)key;
-  put(path, b, n);
+  put_at(path, b, n);
   bool read = array_list(a, path, &list, d, (Pos){0});
   assert_int_equal(diag_errors(d) == 0, read);
   arena_free(a);
@@ -443,8 +377,8 @@ static void damaged_files_are_errors(void **state) {
   damage(path_of("x.safetensors"), "v");
   static const char csv[] = "a,\"b \"\"c\"\"\",d\r\n1,,2.5\n\n3,x,-4e1\n";
   static const unsigned char idx[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
-  put(path_of("x.csv"), csv, sizeof csv - 1);
-  put(path_of("x.idx"), idx, sizeof idx);
+  put("x.csv", csv, sizeof csv - 1);
+  put("x.idx", idx, sizeof idx);
   damage_with(try_list, path_of("x.csv"), NULL);
   damage_with(try_list, path_of("x.idx"), NULL);
   array_free(&x);
@@ -559,7 +493,6 @@ static void unwritable_places(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
       TEST(written_is_read),
       TEST(npy_forms),

@@ -1,80 +1,28 @@
 // Tests images: pixels of every kind of file against the numbers that were written, resampling
 // against its definition, random changes against a plain computation, damaged files, labels, and
 // that batches do not depend on threads, ranks or the size of a batch.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <jpeglib.h>
 
 #include "ir/base/philox.h"
 #include "runtime/images/image.h"
 #include "tests/pictures/pictures.h"
+#include "tests/unit/data_frame.h"
 
-static char directory[] = "/tmp/meshc_images_XXXXXX";
-static Arena *arena;
-static Diag *diag;
+#include <jpeglib.h> // needs stdio.h before it
+
 static ImageWork work;
 
-static int set_up(void **state) {
-  (void)state;
-  return mkdtemp(directory) ? 0 : -1;
-}
-static int tear_down(void **state) {
-  (void)state;
-  char command[64];
-  image_work_free(&work);
-  snprintf(command, sizeof command, "rm -rf %s", directory);
-  return system(command);
-}
-static int begin(void **state) {
-  (void)state;
-  arena = arena_new();
-  diag = diag_new(arena);
-  return 0;
-}
-static int end(void **state) {
-  (void)state;
-  arena_free(arena);
-  return 0;
-}
-static void again(void) {
-  end(NULL);
-  begin(NULL);
-}
-
-static void expect_said(const char *part) {
-  char *text = NULL;
-  size_t n;
-  FILE *f = open_memstream(&text, &n);
-  diag_print(diag, f, false);
-  fclose(f);
-  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
-  assert_int_equal(diag_exit(diag), 5);
-  free(text);
-}
-
-static const char *place(const char *name) { return arena_printf(arena, "%s/%s", directory, name); }
-
 static void picture(PictureKind k, int width, int height, int pattern, const char *name) {
-  if (!picture_write(k, width, height, pattern, place(name))) fail_msg("cannot write %s", name);
+  if (!picture_write(k, width, height, pattern, path_of(name))) fail_msg("cannot write %s", name);
 }
 
 static void folder(const char *name) {
-  if (mkdir(place(name), 0700) != 0) fail_msg("cannot make %s", name);
+  if (mkdir(path_of(name), 0700) != 0) fail_msg("cannot make %s", name);
 }
 
 static unsigned char *bytes_of(const char *name, size_t *n) {
-  FILE *f = fopen(place(name), "rb");
+  FILE *f = fopen(path_of(name), "rb");
   unsigned char *out = arena_alloc(arena, 1 << 20);
   *n = f ? fread(out, 1, 1 << 20, f) : 0;
   if (f) fclose(f);
@@ -122,7 +70,7 @@ static void png_of_every_kind(void **state) {
 static unsigned char *reference(const char *name, J_COLOR_SPACE space, int channels) {
   struct jpeg_decompress_struct j;
   struct jpeg_error_mgr e;
-  FILE *f = fopen(place(name), "rb");
+  FILE *f = fopen(path_of(name), "rb");
   unsigned char *out = arena_alloc(arena, (size_t)(W * H * channels));
   j.err = jpeg_std_error(&e);
   jpeg_create_decompress(&j);
@@ -650,7 +598,7 @@ static void bad_sources(void **state) {
     size_t n;
     in.threads = threads;
     unsigned char *bytes = bytes_of("set/3.png", &n);
-    FILE *f = fopen(place("set/3.png"), "wb"), *g = fopen(place("set/5.png"), "wb");
+    FILE *f = fopen(path_of("set/3.png"), "wb"), *g = fopen(path_of("set/5.png"), "wb");
     fwrite(bytes, 1, n / 2, f);
     fclose(f);
     fclose(g);
@@ -661,13 +609,17 @@ static void bad_sources(void **state) {
   }
 }
 
+static int leave(void **state) {
+  image_work_free(&work);
+  return tear_down(state);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
-      T(png_of_every_kind),     T(jpeg_of_every_kind), T(a_file_that_ends_early),
-      T(wrong_bytes),           T(resampling),         T(sizes_of_parts),
-      T(pixels_of_a_feed),      T(random_changes),     T(parts_of_random_area),
-      T(equal_on_all_machines), T(rows_of_a_rank),     T(batch_axis_behind),
-      T(labels_of_folders),     T(bad_sources)};
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+      TEST(png_of_every_kind),     TEST(jpeg_of_every_kind), TEST(a_file_that_ends_early),
+      TEST(wrong_bytes),           TEST(resampling),         TEST(sizes_of_parts),
+      TEST(pixels_of_a_feed),      TEST(random_changes),     TEST(parts_of_random_area),
+      TEST(equal_on_all_machines), TEST(rows_of_a_rank),     TEST(batch_axis_behind),
+      TEST(labels_of_folders),     TEST(bad_sources)};
+  return cmocka_run_group_tests(tests, set_up, leave);
 }

@@ -1,40 +1,18 @@
 // Products of f32 matrices (runtime/exec/f32_gemm.c): values against sums in f64, bits that do not
 // depend on how rows and columns are divided, and no element written outside of the result.
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "ir/base/mem.h"
-#include "runtime/runtime.h"
+#include "tests/unit/product_numbers.h"
 
 enum { PAD = 3, OUTSIDE = 12345 }; // elements after each row of C, and their value
-
-static float number(uint64_t i) {
-  uint64_t h = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-  h ^= h >> 29;
-  return (float)((double)(int64_t)(h >> 20 & 0xffffff) / 0x1p23 - 0.9);
-}
 
 typedef struct Matrices {
   Product g;
   float *a, *b, *c;
 } Matrices;
 
-static float *numbers(int64_t n, uint64_t first) {
-  float *x = malloc((size_t)n * sizeof *x);
-  for (int64_t i = 0; i < n; i++) x[i] = number(first + (uint64_t)i);
-  return x;
-}
-
 static Matrices make(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   int64_t lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + 5, ldc = n + PAD;
-  Matrices x = {.a = numbers((ta ? k : m) * lda, 0), .b = numbers((tb ? n : k) * ldb, 77777)};
+  Matrices x = {.a = numbers(TYPE_F32, (ta ? k : m) * lda, 0),
+                .b = numbers(TYPE_F32, (tb ? n : k) * ldb, 77777)};
   x.c = malloc((size_t)(m * ldc) * sizeof *x.c);
   for (int64_t i = 0; i < m * ldc; i++) x.c[i] = OUTSIDE;
   x.g = (Product){.factors = TYPE_F32, .type = TYPE_F32, .ta = ta, .tb = tb};
@@ -52,19 +30,9 @@ static void free_all(Matrices *x) {
 
 static void check_values(const Matrices *x) {
   const Product *g = &x->g;
-  for (int64_t i = 0; i < g->m; i++) {
-    for (int64_t j = 0; j < g->n; j++) {
-      double want = 0, size = 0;
-      for (int64_t k = 0; k < g->k; k++) {
-        double term = (double)x->a[g->ta ? k * g->lda + i : i * g->lda + k] *
-                      (double)x->b[g->tb ? j * g->ldb + k : k * g->ldb + j];
-        want += term;
-        size += fabs(term);
-      }
-      assert_true(fabs((double)x->c[i * g->ldc + j] - want) <= 3e-6 * size);
-    }
+  check_product(g, x->a, x->b);
+  for (int64_t i = 0; i < g->m; i++)
     for (int64_t j = g->n; j < g->ldc; j++) assert_true(x->c[i * g->ldc + j] == OUTSIDE);
-  }
 }
 
 // Returns rows from..to-1 of the product.

@@ -1,23 +1,7 @@
 // Products with few rows (runtime/exec/thin_product.c): values against sums in f64, and bits that
 // do not depend on which part of the columns is computed.
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "ir/base/mem.h"
 #include "runtime/exec/thin_product.h"
-
-static float number(uint64_t i) {
-  uint64_t h = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-  h ^= h >> 29;
-  return (float)((double)(int64_t)(h >> 20 & 0xffffff) / 0x1p23 - 0.9);
-}
+#include "tests/unit/product_numbers.h"
 
 // A product; a and b are its factors as f32.
 typedef struct Case {
@@ -26,14 +10,6 @@ typedef struct Case {
   void *narrow_a, *narrow_b, *c;
   int64_t na, nb;
 } Case;
-
-// Returns n numbers, which bf16 represents.
-static float *numbers(int64_t n, uint64_t seed) {
-  float *x = malloc((size_t)n * sizeof *x);
-  for (int64_t i = 0; i < n; i++)
-    x[i] = (float)dtype_round(TYPE_BF16, (double)number((uint64_t)i + seed));
-  return x;
-}
 
 static void *narrowed(const float *x, int64_t n) {
   uint16_t *out = malloc((size_t)n * sizeof *out);
@@ -45,8 +21,8 @@ static void *narrowed(const float *x, int64_t n) {
 static Case make(Dtype type, int64_t m, int64_t n, int64_t k, bool tb, bool ta) {
   int64_t lda = ta ? m + 3 : k + 2, ldb = (tb ? k : n) + 5;
   Case x = {.na = (ta ? k : m) * lda, .nb = (tb ? n : k) * ldb};
-  x.a = numbers(x.na, 0);
-  x.b = numbers(x.nb, 77777);
+  x.a = numbers(TYPE_BF16, x.na, 0);
+  x.b = numbers(TYPE_BF16, x.nb, 77777);
   x.narrow_a = narrowed(x.a, x.na);
   x.narrow_b = narrowed(x.b, x.nb);
   x.c = malloc((size_t)(m * (n + 1)) * sizeof(float));
@@ -74,21 +50,6 @@ static void free_case(Case *x) {
   free(x->c);
 }
 
-static void check_values(const Case *x) {
-  const Product *g = &x->g;
-  for (int64_t r = 0; r < g->m; r++)
-    for (int64_t j = 0; j < g->n; j++) {
-      double want = 0, size = 0;
-      for (int64_t i = 0; i < g->k; i++) {
-        double term = (double)x->a[g->ta ? i * g->lda + r : r * g->lda + i] *
-                      (double)x->b[g->tb ? j * g->ldb + i : i * g->ldb + j];
-        want += term;
-        size += fabs(term);
-      }
-      assert_true(fabs((double)((float *)x->c)[r * g->ldc + j] - want) <= 3e-6 * size);
-    }
-}
-
 static void run(const Case *x, int members) {
   float *part = malloc((size_t)(thin_pieces(x->g.k) * x->g.m * x->g.n) * sizeof *part);
   for (int i = members; i-- > 0;)
@@ -104,7 +65,7 @@ static void check(Dtype type, int64_t m, int64_t n, int64_t k, int form) {
   float *alone = malloc(bytes);
   memset(x.c, 0x7f, bytes);
   run(&x, 1);
-  check_values(&x);
+  check_product(&x.g, x.a, x.b);
   memcpy(alone, x.c, bytes);
   for (int members = 2; members <= 5; members += 3) { // the bits do not depend on the workers
     for (int64_t i = 0; i < m; i++)

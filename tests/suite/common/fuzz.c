@@ -186,7 +186,7 @@ static uint64_t option(int argc, char **argv, const char *name, uint64_t otherwi
   return otherwise;
 }
 
-const char *fuzz_only(int argc, char **argv) {
+static const char *only_of(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     if (strncmp(argv[i], "only=", 5) == 0) return argv[i] + 5;
   return "";
@@ -201,10 +201,11 @@ uint32_t fuzz_choose(uint32_t n, const char *(*name)(uint32_t), const char *want
   return first;
 }
 
-int fuzz_run(int argc, char **argv, const Fuzzer *f) {
+static int run_all(int argc, char **argv, const Fuzzer *f) {
   uint64_t count = option(argc, argv, "count", f->count), seed = option(argc, argv, "seed", 1),
            failed = 0;
-  const char *fault = f->fault ? f->fault() : NULL;
+  const char *fault = f->folder && !mkdtemp(f->folder) ? "no folder to write to" : NULL;
+  if (!fault && f->fault) fault = f->fault();
   if (fault) printf("FAIL the fuzzer: %s\n", fault), failed++;
   Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (s == MAP_FAILED) return perror("mmap"), 1;
@@ -226,4 +227,13 @@ int fuzz_run(int argc, char **argv, const Fuzzer *f) {
   printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)(count - failed),
          (unsigned long long)failed);
   return failed != 0;
+}
+
+int fuzz_run(int argc, char **argv, const Fuzzer *f) {
+  char command[96];
+  if (f->only) *f->only = only_of(argc, argv);
+  int code = run_all(argc, argv, f);
+  if (!f->folder) return code;
+  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  return system(command) == 0 ? code : 1;
 }

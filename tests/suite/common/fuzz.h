@@ -36,14 +36,15 @@ typedef struct Fuzzer {
       void); // may be NULL; called once, first: what is wrong with the fuzzer itself, or NULL
   void (*make)(FuzzText *t);                       // makes the next input, from fuzz_draw alone
   bool (*run)(const FuzzText *t, uint64_t number); // runs an input; true: it was accepted
+  char *folder; // NULL, or a path that ends in XXXXXX: made before `fault`, and removed at the end
+  const char **only; // NULL, or gets the text behind only= in the arguments, else ""
 } Fuzzer;
-// Runs a fuzzer: SUITE [count=N] [first=N] [seed=S]. Prints failures and the line of totals, and
-// returns the exit code. Input i of seed S is always the same; SHOW=1 prints inputs that fail.
+// Runs a fuzzer: SUITE [count=N] [first=N] [seed=S] [only=NAME]. Prints failures and the line of
+// totals, and returns the exit code. Input i of seed S is always the same; SHOW=1 prints inputs
+// that fail.
 int fuzz_run(int argc, char **argv, const Fuzzer *f);
-// Returns the text behind only= in the arguments, "" if there is none: fuzzers that change several
-// kinds of files then change only those whose name has this text.
-const char *fuzz_only(int argc, char **argv);
-// Draws one of n kinds of files whose name has the text `wanted`; any, if there is none.
+// Draws one of n kinds of files whose name has the text `wanted` (Fuzzer.only); any, if there is
+// none.
 uint32_t fuzz_choose(uint32_t n, const char *(*name)(uint32_t), const char *wanted);
 
 #endif
