@@ -5,6 +5,7 @@
 #include "frontend/driver/progress.h"
 #include "frontend/driver/training.h"
 #include "frontend/verify/verify.h"
+#include "runtime/train/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -254,7 +255,7 @@ static bool predict_batches(Predict *p, Progress *progress) {
     if (rows <= 0) return false;
     Exec *e = exec_for(p, rows);
     if (exec_step(e, 0, false) != STEP_OK) {
-      exec_fault(e, p->s->diag);
+      step_fault(e, p->run.feed, 0, p->s->diag);
       return false;
     }
     if (!take_results(p, first, rows)) return false;

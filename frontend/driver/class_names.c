@@ -58,6 +58,40 @@ ClassNames input_classes(Session *s, const char *input) {
   return (ClassNames){0};
 }
 
+// Checks that a dim of which `input` is an index has a position for each of n classes. Returns
+// false after an error.
+static bool fit(Session *s, const Graph *g, const char *input, uint32_t n, Pos at) {
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *x = graph_node(g, id);
+    if (x->op != OP_BOUND || x->attr.ndims != 1) continue;
+    const char *of = input_at(g, x->args[0]);
+    const Dim *d = dim_get(g->dims, x->attr.dims[0]);
+    if (!of || strcmp(of, input) != 0 || d->size >= (int64_t)n) continue;
+    diag_error(s->diag, DIAG_DATA_SHAPE, at,
+               "%s has %u classes and is an index of dim '%s', whose size is %lld", input, n,
+               d->name, (long long)d->size);
+    return diag_hint(s->diag, "make the dim as large: %s = %u, or --set %s=%u", d->name, n, d->name,
+                     n);
+  }
+  return true;
+}
+
+bool classes_fit(Session *s, const Graph *g, const char *input, Pos at) {
+  return fit(s, g, input, input_classes(s, input).n, at);
+}
+
+bool classes_listed_fit(Session *s) {
+  const Graph *g = s->model->graph;
+  bool good = true;
+  for (int k = 0; k < DATA_BLOCKS; k++)
+    for (uint32_t i = 0; g->spec.data[k].present && i < g->spec.data[k].nfields; i++) {
+      const DataField *f = &g->spec.data[k].field[i];
+      if (f->source.classes == CLASSES_LISTED)
+        good &= fit(s, g, f->input, listed_names(s, f->source.class_list).n, f->pos);
+    }
+  return good;
+}
+
 // Returns the input that the node uses as an index into the dim `name`, or compares with one.
 static const char *indexes(const Graph *g, const Node *n, const char *name) {
   if (n->op == OP_BOUND && n->attr.ndims == 1)

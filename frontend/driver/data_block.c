@@ -63,10 +63,12 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
   for (int i = 0; i < decl->rank; i++) {
     int64_t size = dim_get(g->dims, decl->dims[i])->size;
     if (decl->dims[i] == block->over) out->over = out->rank;
-    if (decl->dims[i] == block->micro && block->micro)
+    if (decl->dims[i] == block->micro && block->micro) {
       parts = size;
-    else
-      out->size[out->rank++] = size * (decl->dims[i] == block->over ? parts : 1);
+      continue;
+    }
+    out->dim[out->rank] = dim_get(g->dims, decl->dims[i])->name;
+    out->size[out->rank++] = size * (decl->dims[i] == block->over ? parts : 1);
   }
   if (out->over >= 0) return true;
   return diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
@@ -135,8 +137,14 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
   if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
   Feed *f = feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
                       s->directory, s->diag);
-  if (f) keep_facts(s, f);
-  return f;
+  if (!f) return NULL;
+  keep_facts(s, f);
+  for (uint32_t i = 0; i < n; i++)
+    good &=
+        input[i].source->classes != CLASSES_AUTO || classes_fit(s, g, input[i].name, input[i].pos);
+  if (good) return f;
+  feed_close(f);
+  return NULL;
 }
 
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {

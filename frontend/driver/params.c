@@ -252,8 +252,9 @@ bool params_check(Session *s) {
     return folder_writable(path_folder(s->arena, use->text)) ||
            diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text,
                       strerror(errno));
-  return diag_error(s->diag, DIAG_USAGE, use->pos,
-                    "--save-params writes .safetensors or .npz, not '%s'", use->text);
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
+             use->text);
+  return diag_hint(s->diag, "the ending says which: --save-params %s.safetensors", use->text);
 }
 
 static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {

@@ -257,7 +257,7 @@ bool session_load(Session *s) {
   // The command plan accepts a mesh without layout rules, because it searches the rules.
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
-  return s->model && outputs_check(s) &&
+  return s->model && classes_listed_fit(s) && outputs_check(s) &&
          (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!counts_epochs(s) || count_epochs(s)) &&
          (!layout_is_auto(s) || (device_for_planner(s) && planner_choose(s))) &&

@@ -369,6 +369,31 @@ bool csv_rows_get(CsvRows *c, int64_t first, int64_t n, const int64_t *row, char
   return true;
 }
 
+// Other threads may read rows meanwhile: the file is opened once more.
+int64_t csv_rows_line(const CsvRows *c, int64_t row, const char **path) {
+  const CsvFile *f = &c->file[file_of(c, row)];
+  Arena *a = arena_new();
+  CsvText t;
+  CsvWalk w = {.text = &t, .format = f->format};
+  int64_t left = row - f->first, offset = -1;
+  *path = f->path;
+  if (csv_text_open(&t, f->path, diag_new(a), (Pos){0})) {
+    w.p = t.at + (f->begin < t.offset + t.n ? f->begin - t.offset : t.n);
+    while (left >= 0 && csv_walk_row(&w)) {
+      CsvRow out = {0};
+      offset = csv_walk_offset(&w);
+      csv_skip_row(w.p, w.end, &f->format, t.quotes, &out);
+      if (csv_walk_incomplete(&w, &out)) continue;
+      if (!out.next) break;
+      w.p = out.next;
+      left--;
+    }
+  }
+  csv_text_close(&t);
+  arena_free(a);
+  return left < 0 ? csv_line(f->path, offset) : 0;
+}
+
 // -- facts --------------------------------------------------------------------------------------
 
 // Adds the row that was decoded last to the sums of columns.

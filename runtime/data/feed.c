@@ -48,6 +48,7 @@ struct Feed {
                   // (feed_restrict); [0] is for full batches, [1] for incomplete ones
   int64_t first_epoch, first_row; // epoch and row at which reading begins
   int64_t at_epoch, at_row;       // epoch and row of the batch that feed_next returns next
+  int64_t last_rows;              // rows of the batch that it returned last
 };
 
 // -- the reading thread -------------------------------------------------------------------------
@@ -193,12 +194,16 @@ static bool read_epoch(Feed *f, uint64_t key, int64_t epoch, int64_t first) {
   return true;
 }
 
+// Returns the key of the order of the rows in an epoch.
+static uint64_t order_key(const Feed *f, int64_t epoch) {
+  return rng_key(rng_key(f->seed, "shuffle") + (uint64_t)epoch, "epoch");
+}
+
 static void read_epochs(void *feed) {
   Feed *f = feed;
   (void)mem_doing("reading data", NULL);
-  uint64_t shuffle = rng_key(f->seed, "shuffle");
   int64_t epoch = f->first_epoch, row = f->first_row;
-  for (; read_epoch(f, rng_key(shuffle + (uint64_t)epoch, "epoch"), epoch, row); epoch++) row = 0;
+  for (; read_epoch(f, order_key(f, epoch), epoch, row); epoch++) row = 0;
 }
 
 static void *read_ahead(void *feed) {
@@ -291,8 +296,9 @@ static bool drop_rows(Feed *f, Diag *d) {
   diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
              "the data has %lld row%s%s, fewer than a batch of %lld", (long long)f->rows,
              plural(f->rows), without, (long long)f->batch);
-  if (f->rows > 0)
-    diag_hint(d, "set the dim of the rows to %lld or less: --set DIM=SIZE", (long long)f->rows);
+  const char *over = f->input[0].dim[f->input[0].over];
+  if (f->rows > 0 && over)
+    diag_hint(d, "make the batch smaller: --set %s=%lld, or less", over, (long long)f->rows);
   return false;
 }
 
@@ -444,10 +450,20 @@ uint32_t feed_inputs(const Feed *f, const FeedInput **out) {
 
 int64_t feed_next(Feed *f, const void **data) {
   const Batch *b = ring_take(f->ring);
+  f->last_rows = b->rows;
   if (b->rows > 0) f->at_row += b->rows;
   if (b->rows == 0) f->at_epoch++, f->at_row = 0;
   for (uint32_t i = 0; i < f->n; i++) data[i] = b->data[i];
   return b->rows;
+}
+
+bool feed_row_place(const Feed *f, uint32_t input, int64_t since, int64_t row, char *out,
+                    size_t room) {
+  int64_t number = f->at_row - since * f->batch - f->last_rows + row, epoch = f->at_epoch;
+  for (; number < 0; epoch--) number += feed_batches(f) * f->batch;
+  if (f->last_rows <= 0 || number >= f->rows) return false;
+  if (f->shuffle) rng_permute(order_key(f, epoch), f->rows, number, 1, &number);
+  return source_row_place(&f->source[input], kept_row(f, number), out, room);
 }
 
 void feed_fault(const Feed *f, Diag *d) {

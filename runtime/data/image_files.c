@@ -238,3 +238,13 @@ bool labels_learn(Arena *a, const FeedInput *input, const char *directory, Sourc
   free(path);
   return good;
 }
+
+bool image_file_name(const char *path, int64_t number, char *out, size_t room) {
+  ImageFiles f;
+  Arena *a = arena_new();
+  bool good = image_files(path, &f, diag_new(a), (Pos){0}) && number < f.n;
+  if (good) snprintf(out, room, "%s", f.path[number]);
+  image_files_free(&f);
+  arena_free(a);
+  return good;
+}

@@ -24,6 +24,14 @@ static Open *const openers[] = {
 
 static const char *label(const RowSource *s) { return s->path ? s->path : "synthetic(...)"; }
 
+// Returns the name of the longest dim of a row, or NULL.
+static const char *longest_dim(const FeedInput *in) {
+  int longest = -1;
+  for (int i = 0; i < in->rank; i++)
+    if (i != in->over && (longest < 0 || in->size[i] > in->size[longest])) longest = i;
+  return longest < 0 ? NULL : in->dim[longest];
+}
+
 static bool take_range(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   bool to_end = w->row_last <= 0;
@@ -38,7 +46,8 @@ static bool take_range(RowSource *s, Diag *d) {
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld %s%s for the input %s",
                  s->path, (long long)s->row_elements, unit, plural(s->row_elements),
                  s->input->name);
-      diag_hint(d, "a row of fewer %ss fits a small file: --set DIM=SIZE", unit);
+      const char *dim = longest_dim(s->input);
+      if (dim) diag_hint(d, "a row of fewer %ss fits a small file: --set %s=SIZE", unit, dim);
     } else {
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
     }
@@ -104,6 +113,20 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
   if (s->file.fd >= 0 && !s->memory)
     s->cache = file_cache_new(&s->file, input->keep ? input->keep : most_cached(input));
   return true;
+}
+
+bool source_row_place(const RowSource *s, int64_t row, char *out, size_t room) {
+  int64_t number = s->first + row, line;
+  const char *path = s->path;
+  if (!path) return false;
+  if (s->csv) {
+    line = csv_rows_line(s->csv, number, &path);
+    if (line) return snprintf(out, room, "%s:%lld", path, (long long)line) > 0;
+  }
+  SourceKind kind = s->input->source->kind;
+  if (kind == SOURCE_IMAGES || kind == SOURCE_LABELS)
+    return image_file_name(path, number, out, room);
+  return snprintf(out, room, "row %lld of %s", (long long)number, path) > 0;
 }
 
 bool source_has_facts(const DataSource *s) {

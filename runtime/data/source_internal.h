@@ -51,6 +51,8 @@ void source_close(RowSource *s);
 MUST_USE bool source_rows(const RowSource *s, int64_t n, const int64_t *row, void *scratch,
                           char *out, char *why);
 int64_t source_scratch(const RowSource *s); // returns the bytes that source_rows needs as `scratch`
+// As feed_row_place, for a row of the source.
+bool source_row_place(const RowSource *s, int64_t row, char *out, size_t room);
 
 // Fills the fields of a report, without open_seconds.
 void source_report(const RowSource *s, SourceReport *out);
@@ -74,6 +76,12 @@ bool csv_learn(Arena *a, const FeedInput *input, const char *directory, SourceFa
 bool labels_learn(Arena *a, const FeedInput *input, const char *directory, SourceFacts *out,
                   Diag *d);
 
+// Sets *path to the file, and returns the line in it, from 1, of row number `row` of all files of a
+// CSV source; 0 if it cannot be read. Reads the file from its start.
+int64_t csv_rows_line(const struct CsvRows *c, int64_t row, const char **path);
+// Writes the path of file `number` of those that a path of images stands for. Returns false if it
+// cannot be listed.
+bool image_file_name(const char *path, int64_t number, char *out, size_t room);
 void image_rows_close(struct ImageRows *m); // m may be NULL
 // Fills the fields of a report that are about images.
 void image_rows_report(const struct ImageRows *m, SourceReport *out);

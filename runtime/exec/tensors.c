@@ -273,6 +273,18 @@ const StepFault *exec_first_fault(const Exec *e) {
   return find_fault(e, position);
 }
 
+bool exec_fault_row(const Exec *e, const char *over, int64_t rows, FaultRow *out) {
+  int64_t position[MAX_RANK] = {0};
+  const StepFault *f = e->result == STEP_BAD_INDEX ? find_fault(e, position) : NULL;
+  if (!f || !over) return false;
+  const Check *c = &e->program->check[f->status.code - 1];
+  *out = (FaultRow){c->value, c->dim, f->status.value, c->size, -1};
+  for (int i = 0; i < c->rank; i++)
+    if (!strcmp(c->loop[i].name, over) && c->loop[i].whole == rows && !(c->without >> i & 1))
+      out->row = position[i];
+  return out->row >= 0;
+}
+
 // Writes a text such as ", in step 3 of the scan over t" to `out`. It names the current iteration
 // of each loop around the instruction with fault f, outermost loop first.
 static void loops_text(const Program *p, const StepFault *f, char *out, size_t room) {

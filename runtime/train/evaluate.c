@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Returns log(exp(a) + exp(b)) without overflow.
 static double log_add(double a, double b) {
@@ -41,12 +42,38 @@ void give_batch(Exec *e, Feed *f, const void **data) {
     exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
 }
 
+// Returns the index of the input of this name, or `n`.
+static uint32_t input_of(const FeedInput *input, uint32_t n, const char *name) {
+  for (uint32_t i = 0; i < n && name; i++)
+    if (!strcmp(input[i].name, name)) return i;
+  return n;
+}
+
+void step_fault(const Exec *e, const Feed *f, int64_t since, Diag *d) {
+  const FeedInput *input;
+  char place[1024];
+  FaultRow r;
+  exec_fault(e, d);
+  uint32_t n = f ? feed_inputs(f, &input) : 0;
+  const char *over = n ? input[0].dim[input[0].over] : NULL;
+  if (!over || (!exec_fault_row(e, over, feed_batch(f), &r) &&
+                !exec_fault_row(e, over, feed_rows(f) % feed_batch(f), &r)))
+    return;
+  // An index that is computed from inputs is of their rows, which belong together.
+  uint32_t which = input_of(input, n, r.value);
+  if (feed_row_place(f, which < n ? which : 0, since, r.row, place, sizeof place))
+    diag_note(d, (Pos){0}, "row %lld of the batch is %s", (long long)r.row, place);
+  if (which < n && r.dim && r.index >= r.size)
+    diag_hint(d, "the size of %s is %lld; with --set %s=%lld there is a place for %lld", r.dim,
+              (long long)r.size, r.dim, (long long)r.index + 1, (long long)r.index);
+}
+
 // Adds the error of a step that did not end with STEP_OK to d. Returns the exit code.
-static int report_step_fault(const Exec *e, StepResult r, Diag *d) {
+static int report_step_fault(const Exec *e, const Feed *f, StepResult r, Diag *d) {
   if (r == STEP_NOT_FINITE)
     diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
   else
-    exec_fault(e, d);
+    step_fault(e, f, 0, d);
   return diag_exit(d);
 }
 
@@ -129,7 +156,7 @@ static int eval_batches(Exec *full, Exec *last, Feed *f, Parts *parts, const voi
     exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);
-    if (r != STEP_OK) return report_step_fault(e, r, d);
+    if (r != STEP_OK) return report_step_fault(e, f, r, d);
     parts_add(parts, e, got);
     *rows += got;
     if (progress) progress->rows(progress->context, *rows, feed_rows(f));

@@ -328,8 +328,8 @@ static int finish_step(TrainRun *r, Diag *d) {
     return say_not_finite(r, d);
   }
   if (result != STEP_OK && result != STEP_NOT_FINITE) {
+    step_fault(j->train, j->feed, r->under_way, d);
     r->under_way = 0;
-    exec_fault(j->train, d);
     return diag_exit(d);
   }
   r->at.skipped += result == STEP_NOT_FINITE;

@@ -7,5 +7,9 @@
 
 // Writes a batch of f to the inputs of e; `data` has the elements of each input (feed_next).
 void give_batch(Exec *e, Feed *f, const void **data);
+// Adds the error of a step that did not end with STEP_OK, as exec_fault, and where in the data of f
+// the row with a bad index is. Since the batch of the step, f has given `since` more. f may be
+// NULL.
+void step_fault(const Exec *e, const Feed *f, int64_t since, Diag *d);
 
 #endif
