@@ -18,7 +18,7 @@ double matrix_work(const BoundMatrix *b);
 // Computes matrices lo..hi-1 of an instruction. `scratch` is work memory of program_scratch bytes.
 // A matrix is computed by one thread, so results do not depend on how matrices are divided.
 void matrix_run(const BoundMatrix *b, int64_t lo, int64_t hi, void *scratch);
-// Computes again the matrix that a result comes from, without storing it: why is it not finite?
+// Recomputes the matrix that a result comes from, without storing it: why is it not finite?
 // `element` is the index of the result in memory, from b->dst on. The arguments must still be in
 // memory. `scratch` as for matrix_run.
 MatrixFault matrix_why(const BoundMatrix *b, int64_t element, void *scratch);
