@@ -134,7 +134,7 @@ bool plan_make(Session *s, PlanReport *r) {
     return false;
   double start = clock_seconds();
   enter_own(r, mesh);
-  if (!planner_search(s, &r->task, true, &r->found)) return false;
+  if (!planner_search(s, &r->task, &r->found)) return false;
   r->seconds = clock_seconds() - start;
   if (!planner_compare(s, &r->graph, &r->task, r->found) || !choose_use(r)) return false;
   r->products = price_products(r->task.pricer, mesh_size(mesh));

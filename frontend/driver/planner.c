@@ -399,18 +399,39 @@ static bool confirm_smallest(Session *s, const SearchTask *t, SearchResult *r) {
   return true;
 }
 
-bool planner_search(Session *s, const SearchTask *t, bool divide, SearchResult **out) {
+// Searches layouts and, where that may be, micro-batches. Where nothing fits, the search for
+// layouts goes on only if micro-batches do not help.
+static SearchResult *search_all(Session *s, const SearchTask *t) {
+  SearchTask task = *t;
+  task.sparing = planner_may_divide(s, t);
+  SearchResult *r = search_best(s->arena, &task);
+  r->proven = r->proven && prices_prove(t, r);
+  if (!task.sparing) return r;
+  planner_divide(s, t, r);
+  if (r->n) return r;
+  task.sparing = false;
+  SearchResult *more = search_best(s->arena, &task);
+  more->ndivided = r->ndivided;
+  if (!more->n && r->smallest.price.peak < more->smallest.price.peak) more->smallest = r->smallest;
+  return more;
+}
+
+bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   Watch watch = {.s = s, .answer = clock_seconds() + ANSWER_AFTER};
   SearchTask task = *t;
   progress_start(&watch.progress, session_remarks(s), PROGRESS_AFTER);
   task.progress = show_priced;
   task.watcher = &watch;
-  *out = search_best(s->arena, &task);
+  *out = search_all(s, &task);
   progress_clear(&watch.progress);
-  (*out)->proven = (*out)->proven && prices_prove(t, *out);
-  if (divide) planner_divide(s, t, *out);
   if (!(*out)->n && t->price && !confirm_smallest(s, t, *out)) return false;
   return (*out)->n || say_too_large(s, t, &(*out)->smallest);
+}
+
+// Sets the layout of the model and, with micro-batches or replicas, that of one of them.
+static void set_layout(Session *s, Layout layout) {
+  s->model->layout = s->model->graph->layout = layout;
+  if (s->model->part) s->model->part->graph->layout = layout;
 }
 
 bool planner_choose(Session *s) {
@@ -418,13 +439,19 @@ bool planner_choose(Session *s) {
   SearchResult *r;
   Selected graph;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_prices(s, &task) ||
-      !planner_search(s, &task, false, &r) || !session_select(s, &graph) ||
+      !planner_search(s, &task, &r) || !session_select(s, &graph) ||
       !planner_compare(s, &graph, &task, r))
     return false;
-  s->model->layout = s->model->graph->layout = r->at[0].layout;
+  const SearchChoice *best = &r->at[0];
+  if (best->accumulate && !planner_take_accumulated(s, best->accumulate))
+    BUG("the model cannot be built with %lld micro-batches", (long long)best->accumulate);
+  set_layout(s, best->layout);
   if (session_remarks(s))
-    fprintf(stderr, "meshc: layout %s, the fastest of %llu that were priced\n",
+    fprintf(stderr, "meshc: layout %s%s, the fastest of %llu that were priced\n",
             layout_option(s->arena, s->model->graph->mesh, &s->model->layout),
-            (unsigned long long)r->npriced);
+            best->accumulate ? arena_printf(s->arena, " with %lld micro-batches (accumulate)",
+                                            (long long)best->accumulate)
+                             : "",
+            (unsigned long long)r->npriced + r->ndivided);
   return true;
 }

@@ -23,15 +23,20 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 // an error.
 MUST_USE bool planner_prices(Session *s, SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
-// Searches layouts and sets *out to the best choices. divide: where memory excludes layouts, also
-// tries micro-batches. Returns false after an error, which says that no layout fits and names the
-// smallest.
-MUST_USE bool planner_search(Session *s, const SearchTask *t, bool divide, SearchResult **out);
-// planner_micro.c: adds to *r, the result of a search, the choices with micro-batches.
+// Searches layouts and, where memory excludes some, micro-batches. Sets *out to the best choices.
+// Returns false after an error, which says that no layout fits and names the smallest.
+MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
+// planner_micro.c. Returns whether micro-batches may be tried: the model has none and computes the
+// same with them.
+bool planner_may_divide(const Session *s, const SearchTask *t);
+// Adds to *r, the result of a search, the choices with micro-batches.
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // Sets *out to the session s with its model built with n micro-batches. Returns false if it cannot
 // be built; that is no error.
 MUST_USE bool planner_accumulated(const Session *s, int64_t n, Session *out);
+// Builds the model of s anew with n micro-batches. Its epochs are not counted yet. Returns false if
+// it cannot be built.
+MUST_USE bool planner_take_accumulated(Session *s, int64_t n);
 // Sets the price of a choice to that of its whole program, which `check` predicts. Returns false
 // after an error.
 MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);
@@ -41,7 +46,8 @@ MUST_USE bool planner_compare(Session *s, const Selected *of, const SearchTask *
 // Returns whether the price of x is better: it fits the memory, and takes less time. Of choices
 // that do not fit the one that needs less memory is better.
 bool planner_better(const SearchTask *t, const SearchChoice *x, const SearchChoice *y);
-// Replaces the layout of the model by the one that `plan` recommends. Returns false after an error.
+// Replaces the layout of the model, and the number of its micro-batches, by those that `plan`
+// recommends for its mesh. Returns false after an error.
 MUST_USE bool planner_choose(Session *s);
 
 #endif

@@ -3,9 +3,12 @@
 // one or more. Output: that result, with choices of more micro-batches added.
 //
 //   1. Candidates are the layouts whose program does not fit without recomputation and that would
-//      otherwise take less time than the best choice, the fastest first.
-//   2. For each the number of micro-batches is doubled, from 2, until the program fits without
-//      recomputation. More micro-batches than that only take longer.
+//      otherwise take less time than the best choice, the fastest first. Under ZeRO each is tried
+//      with sums of gradients in shards (gradients/all), then with whole ones, which send less and
+//      need more memory.
+//   2. For each the number of micro-batches is doubled until the program fits without
+//      recomputation, from the first number with which a micro-batch might fit. More micro-batches
+//      than that only take longer.
 //   3. Half of that number is priced with recomputation, too: both save memory and cost time.
 //
 // The user's own number is kept, and micro-batches that would change what a step computes are not
@@ -26,6 +29,9 @@ enum {
 };
 // If twice the micro-batches need more than this share of the memory, yet more do not help.
 static const double HARDLY_LESS = 0.9;
+// Where sending takes less than this share of a step, whole sums of gradients are not tried; where
+// micro-batches make a step longer by less, fewer are not.
+static const double HARDLY = 0.01;
 // Recomputing the whole forward pass takes about a third of the time of a step.
 static const double FORWARD = 1.0 / 3;
 
@@ -41,8 +47,9 @@ typedef struct Micro {
   Session *s;
   const SearchTask *task;
   SearchResult *found;
-  VEC(Divided *) divided; // those that were made so far
-  double work;            // nodes that may still be compiled
+  VEC(Divided *) divided;  // those that were made so far
+  double work;             // nodes that may still be compiled
+  VEC(const char *) tried; // candidates that were tried, see key_of
 } Micro;
 
 bool planner_accumulated(const Session *s, int64_t n, Session *out) {
@@ -51,6 +58,14 @@ bool planner_accumulated(const Session *s, int64_t n, Session *out) {
   out->options.accumulate = n;
   out->model = model_build(s->arena, s->names, out->diag, s->ast, &out->options);
   return out->model && (!train_counts_epochs(out->model) || train_resolve_epochs(out->model, 1));
+}
+
+bool planner_take_accumulated(Session *s, int64_t n) {
+  DiagMark mark = diag_mark(s->diag);
+  s->options.accumulate = n;
+  s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
+  diag_rewind(s->diag, mark); // warnings of the model have been reported
+  return s->model != NULL;
 }
 
 static Divided *divided_new(const Micro *m, int64_t n) {
@@ -129,22 +144,45 @@ static double best_seconds(const Micro *m) {
   return m->found->n ? m->found->at[0].price.seconds : (double)INFINITY;
 }
 
-// Tries a layout with 2, 4, 8 ... micro-batches.
-static void try_layout(Micro *m, const SearchChoice *from) {
-  SearchChoice before = *from, c;
-  bool fits = false;
-  int64_t n = 2;
-  for (; !fits && divides(m, from, n); n *= 2) {
-    if (!price(m, from, n, (SearchHint){.as_is = true}, &c)) break;
-    fits = c.price.peak <= m->task->memory;
-    if (fits) add_choice(m, &c);
-    bool hopeless = n > 2 && c.price.peak > HARDLY_LESS * before.price.peak;
-    if (fits || hopeless) break;
-    before = c;
+// -- sums of gradients ----------------------------------------------------------------------------
+
+// Returns the axes of the rule for all tensors of a kind, such as parameters/all=rows.
+static Axes stage_axes(const Layout *l, LayoutScope scope) {
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->rule[i].scope == scope && !l->rule[i].dim) return l->rule[i].axes;
+  return (Axes){0};
+}
+
+// Returns the layout with the rule `scope: all -> axes` in place of its own. Without axes: without
+// such a rule.
+static Layout with_stage(Arena *a, const Layout *l, LayoutScope scope, Axes axes) {
+  Layout out = {.rule = arena_array(a, LayoutRule, l->n + 1)};
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->rule[i].scope != scope || l->rule[i].dim) out.rule[out.n++] = l->rule[i];
+  if (axes.n) out.rule[out.n++] = (LayoutRule){.scope = scope, .axes = axes};
+  return out;
+}
+
+// Returns the layout in which a processor has shards of the sums of gradients over micro-batches,
+// or whole sums. Without ZeRO it is the layout itself.
+static Layout with_sums(Arena *a, const Layout *l, bool sharded) {
+  Axes gradients = stage_axes(l, LAYOUT_GRADIENTS), optimizer = stage_axes(l, LAYOUT_OPTIMIZER),
+       parameters = stage_axes(l, LAYOUT_PARAMETERS);
+  if (sharded && !gradients.n) { // the optimizer's tensors follow
+    Layout out = parameters.n ? *l : with_stage(a, l, LAYOUT_OPTIMIZER, (Axes){0});
+    return with_stage(a, &out, LAYOUT_GRADIENTS, parameters.n ? parameters : optimizer);
   }
-  if (before.accumulate && before.price.seconds < best_seconds(m) &&
-      price(m, from, before.accumulate, (SearchHint){.over = true}, &c))
-    add_choice(m, &c);
+  if (sharded || !gradients.n) return *l;
+  Layout out = with_stage(a, l, LAYOUT_GRADIENTS, (Axes){0});
+  bool follows = optimizer.n || axes_equal(parameters, gradients);
+  return follows ? out : with_stage(a, &out, LAYOUT_OPTIMIZER, gradients);
+}
+
+// Returns a text that is the same for choices that differ only in their sums of gradients.
+static const char *key_of(const Micro *m, const SearchChoice *c) {
+  Arena *a = m->s->arena;
+  Layout whole = with_sums(a, &c->layout, false);
+  return arena_printf(a, "%s %s", mesh_option(a, c->mesh), layout_option(a, c->mesh, &whole));
 }
 
 // Returns the seconds that a priced choice takes without recomputation, or about that.
@@ -152,38 +190,100 @@ static double unlimited(const SearchPrice *p) {
   return p->unlimited > 0 ? p->unlimited : p->seconds / (1 + FORWARD * p->again);
 }
 
+// -- numbers of micro-batches ---------------------------------------------------------------------
+
+// Returns the first of the numbers 2, 4, 8 ... with which a micro-batch might fit: n of them need
+// at least an n-th of the memory of the whole batch.
+static int64_t first_number(const Micro *m, const SearchChoice *c) {
+  int64_t n = 2;
+  while (c->price.unlimited_peak / (double)n > m->task->memory && divides(m, c, 2 * n)) n *= 2;
+  return n;
+}
+
+// Tries a layout with n, 2n, 4n ... micro-batches. Returns whether it fits without recomputation
+// with any number that was tried; *out gets the choice.
+static bool try_numbers(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
+  double before = (double)INFINITY;
+  for (; divides(m, from, n) && price(m, from, n, (SearchHint){.as_is = true}, out); n *= 2) {
+    if (out->price.peak <= m->task->memory) {
+      add_choice(m, out);
+      return true;
+    }
+    if (out->price.peak > HARDLY_LESS * before) break;
+    before = out->price.peak;
+  }
+  return false;
+}
+
+// Returns whether steps with whole sums of gradients may take less time than this choice, whose
+// sums are shards: they send less.
+static bool may_send_less(const SearchChoice *c) {
+  return stage_axes(&c->layout, LAYOUT_GRADIENTS).n &&
+         c->price.transfer > HARDLY * c->price.seconds;
+}
+
+// Prices a layout with n micro-batches and recomputation.
+static void try_recomputing(Micro *m, const SearchChoice *from, int64_t n) {
+  SearchChoice c;
+  if (price(m, from, n, (SearchHint){.over = true}, &c)) add_choice(m, &c);
+}
+
+// Tries a layout with shards of the sums of gradients, and with whole ones.
+static void try_layout(Micro *m, const SearchChoice *from) {
+  SearchChoice shards = *from, whole = *from, c = *from, other;
+  shards.layout = with_sums(m->s->arena, &from->layout, true);
+  whole.layout = with_sums(m->s->arena, &from->layout, false);
+  bool fits = try_numbers(m, &shards, first_number(m, from), &c);
+  int64_t n = c.accumulate;
+  if (!fits) {
+    if (n && c.price.seconds < best_seconds(m)) try_recomputing(m, &shards, n);
+    return;
+  }
+  if (may_send_less(&c)) try_numbers(m, &whole, n, &other);
+  if (n > 2 && c.price.seconds > (1 + HARDLY) * unlimited(&from->price))
+    try_recomputing(m, &shards, n / 2);
+}
+
+static bool was_tried(const Micro *m, const SearchChoice *c) {
+  const char *key = key_of(m, c);
+  for (uint32_t i = 0; i < m->tried.n; i++)
+    if (!strcmp(m->tried.at[i], key)) return true;
+  return false;
+}
+
 static bool is_excluded(const SearchTask *t, const SearchChoice *c) {
   return c->price.again > 0 || c->price.peak > t->memory;
 }
 
-// Returns the priced layout that memory excludes with the least time without recomputation, among
-// those that take more time than `after`; NULL if there is none that takes less than the best.
-static const SearchChoice *next_candidate(const Micro *m, const SearchChoice *after) {
+// Returns the priced layout that memory excludes with the least time without recomputation, of
+// those that were not tried; NULL if there is none that takes less than the best.
+static const SearchChoice *next_candidate(const Micro *m) {
   const SearchResult *r = m->found;
-  double most = best_seconds(m);
+  double least = best_seconds(m);
   const SearchChoice *best = NULL;
   for (uint32_t i = 0; i < r->npriced; i++) {
     const SearchChoice *c = &r->priced[i];
     double seconds = unlimited(&c->price);
-    if (!is_excluded(m->task, c) || seconds >= most || !divides(m, c, 2)) continue;
-    if (after && seconds <= unlimited(&after->price)) continue;
-    if (!best || seconds < unlimited(&best->price)) best = c;
+    if (seconds >= least || !is_excluded(m->task, c) || !divides(m, c, 2) || was_tried(m, c))
+      continue;
+    best = c;
+    least = seconds;
   }
   return best;
 }
 
-static bool may_divide(const Session *s, const SearchTask *t, const SearchResult *r) {
+bool planner_may_divide(const Session *s, const SearchTask *t) {
   const ModelSpec *spec = &s->model->graph->spec;
-  bool any = false;
-  for (uint32_t i = 0; i < r->npriced && !any; i++) any = is_excluded(t, &r->priced[i]);
-  return any && spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync &&
+  return spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync && t->pricer &&
          !strcmp(((const Pricer *)t->pricer)->of.purpose, "train") && micro_batches_alike(s->model);
 }
 
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
   Micro m = {.s = s, .task = t, .found = r};
-  const SearchChoice *c = NULL;
-  if (!may_divide(s, t, r)) return;
+  const SearchChoice *c;
   for (int64_t n = mesh_size(t->mesh); n > 0; n /= 2) m.work += WORK_A_DOUBLING;
-  for (int i = 0; i < CANDIDATES && (c = next_candidate(&m, c)); i++) try_layout(&m, c);
+  while (m.tried.n < CANDIDATES && (c = next_candidate(&m))) {
+    vec_push(s->arena, m.tried) = key_of(&m, c);
+    try_layout(&m, c);
+  }
 }

@@ -140,6 +140,7 @@ static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, b
     good = recompute_more(p, mesh, layout, plain, &all);
   *price = none && none->peak < all.peak ? *none : all;
   price->unlimited = none ? none->seconds : 0;
+  price->unlimited_peak = none ? none->peak : 0;
   price->programs = all.programs + (none ? none->programs : 0);
   return good;
 }
@@ -189,6 +190,7 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
   if (hint.over && !hint.as_is && p->task->npriced > 1) return price_over(p, mesh, layout, out);
   if (!price_at(p, mesh, layout, (ProgramWay){0}, out)) return false;
   out->unlimited = out->seconds;
+  out->unlimited_peak = out->peak;
   SearchPrice none = *out;
   if (hint.as_is) return true;
   bool slow = hint.enough > 0 && none.seconds > hint.enough;
@@ -196,6 +198,7 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
   if (p->task->npriced > 1) return price_within(p, mesh, layout, &none, out);
   if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, out)) return false;
   out->unlimited = none.seconds;
+  out->unlimited_peak = none.peak;
   out->programs += PROGRAMS_OF_LEVELS;
   return true;
 }

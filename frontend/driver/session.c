@@ -245,6 +245,13 @@ static bool device_for_planner(Session *s) {
   return s->ranks || s->keeps || !session_runs_steps(s) || session_open_device(s);
 }
 
+// Chooses the layout for --layout auto, and with it the number of micro-batches.
+static bool choose_layout(Session *s) {
+  const Model *before = s->model;
+  return device_for_planner(s) && planner_choose(s) &&
+         (s->model == before || !counts_epochs(s) || count_epochs(s));
+}
+
 bool session_load(Session *s) {
   timings_start(&s->timings, s->arena);
   if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
@@ -259,8 +266,7 @@ bool session_load(Session *s) {
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && classes_listed_fit(s) && outputs_check(s) &&
          (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
-         (!counts_epochs(s) || count_epochs(s)) &&
-         (!layout_is_auto(s) || (device_for_planner(s) && planner_choose(s))) &&
+         (!counts_epochs(s) || count_epochs(s)) && (!layout_is_auto(s) || choose_layout(s)) &&
          exact_possible(s) && session_agree(s) &&
          (s->keeps || !session_runs_steps(s) || session_open_device(s));
 }

@@ -120,6 +120,7 @@ const PlaceGraph *place_graph(Arena *a, const Graph *g) {
   find_carries(p, a, g);
   find_given(p, a, g);
   p->subject = subjects_of_nodes(a, g);
+  place_find_sums(p, a, g);
   find_requesters(p, a, g);
   return p;
 }

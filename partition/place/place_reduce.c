@@ -10,6 +10,8 @@
 //   dq, dk, dv = contractions over h/cols;  dx = (dq + dk) + dv;  relu'(..) * dx
 //   a reduction after the second add costs one all_reduce instead of three
 //
+// A sum of gradients over micro-batches is no member where a layout rule splits it (place_sums.c).
+//
 // In a loop a reduction costs in every step. A carry may be partial if its next value is, and then
 // its final value is too: a gradient summed over micro-batches is reduced once, after the loop.
 #include "partition/place/min_cut_internal.h"
@@ -128,6 +130,15 @@ static bool axis_is_last(const LinearRegions *r, NodeId n) {
   return k < 0 || at->split[k].at[at->split[k].n - 1] == r->axis;
 }
 
+// Returns whether n is a sum of gradients over micro-batches that a layout rule splits over the
+// axis: of such a sum each processor has a shard from the first micro-batch on.
+static bool is_sharded_sum(const LinearRegions *r, NodeId n) {
+  const Request *w = r->p->request[n];
+  bool split = false;
+  for (int k = 0; k < MAX_RANK; k++) split |= axes_has(w->hard[k], r->axis);
+  return split && r->p->graph->sums[n];
+}
+
 static void find_members(LinearRegions *r) {
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     const Node *node = graph_node(r->g, n);
@@ -136,7 +147,8 @@ static void find_members(LinearRegions *r) {
       r->may[n] = node_monoid(node) == MONOID_SUM && wide((Dtype)node->type);
       if (r->may[n] && node->op == OP_SUM && r->may[node->args[0]]) r->args[n] = 1;
     } else {
-      r->args[n] = axis_is_last(r, n) ? linear_args(r, n) : 0;
+      bool may = axis_is_last(r, n) && !is_sharded_sum(r, n);
+      r->args[n] = may ? linear_args(r, n) : 0;
       r->may[n] = r->args[n] != 0;
     }
   }

@@ -220,12 +220,15 @@ void joint_preview(Joint *j, Tried *c) {
 
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
-  double unlimited = c->choice.price.unlimited;
+  SearchPrice preview = c->choice.price;
   if (c->priced || c->impossible) return true;
   if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
   c->priced =
       t->price(t->pricer, c->choice.mesh, &c->choice.layout, hint_of(j, c), &c->choice.price);
-  if (c->previewed) c->choice.price.unlimited = unlimited;
+  if (c->previewed) {
+    c->choice.price.unlimited = preview.unlimited;
+    c->choice.price.unlimited_peak = preview.unlimited_peak;
+  }
   c->impossible = !c->priced;
   j->result->npriced++;
   j->work -= j->nodes * (c->choice.price.programs - 1);

@@ -31,6 +31,8 @@ enum {
 
 // -- what is priced first -----------------------------------------------------------------------
 
+static uint32_t complexity(const Tried *c) { return c->choice.layout.n + c->choice.mesh->naxes; }
+
 // Orders choices by estimate: those whose estimated memory fits first. The estimate knows neither
 // what recomputation saves nor what a program needs for a moment.
 static int by_estimate(const void *x, const void *y) {
@@ -39,7 +41,8 @@ static int by_estimate(const void *x, const void *y) {
   if (a->over != b->over) return a->over ? 1 : -1;
   if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
   if (p->memory != q->memory) return p->memory < q->memory ? -1 : 1;
-  return strcmp(a->key, b->key);
+  uint32_t m = complexity(a), n = complexity(b);
+  return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
 }
 
 // Estimates the choices of the list and sorts them. Those for which no work is left are dropped,
@@ -55,7 +58,9 @@ static void sort_by_estimate(Joint *j, TriedList *list) {
 static int by_preview(const void *x, const void *y) {
   const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
   double s = a->choice.price.unlimited, t = b->choice.price.unlimited;
-  return s != t ? (s < t ? -1 : 1) : strcmp(a->key, b->key);
+  if (s != t) return s < t ? -1 : 1;
+  uint32_t m = complexity(a), n = complexity(b);
+  return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
 }
 
 // Prices the first seed of each family of a sorted list, while more than `left` of the work is
@@ -95,8 +100,6 @@ static bool priced_alike(const Tried *x, const Tried *y) {
   return fabs(p->seconds - q->seconds) <= ALIKE * q->seconds &&
          fabs(p->peak - q->peak) <= ALIKE * q->peak;
 }
-
-static uint32_t complexity(const Tried *c) { return c->choice.layout.n + c->choice.mesh->naxes; }
 
 // Returns the choice with fewest rules and axes that is priced like the best one.
 static Tried *simplest_like(const Joint *j, Tried *best) {
@@ -167,6 +170,7 @@ static void seed_and_climb(Joint *j) {
   sort_by_estimate(j, &seeds);
   price_seeds(j, &seeds, work / 3);
   if (!has_fitting(j)) {
+    if (j->task->sparing) return;
     j->work += MORE_WORK * work;
     price_some(j, &seeds, UINT8_MAX, j->work / 2);
   }

@@ -42,7 +42,8 @@ typedef struct SearchPrice {
   double sent;                        // bytes that a processor sends
   double peak;                        // bytes
   double again;
-  double unlimited; // seconds of the program without recomputation, whatever it needs; 0: not known
+  // Seconds and peak of the program without recomputation, whatever it needs; 0: not known.
+  double unlimited, unlimited_peak;
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
   int programs; // the number of programs that were compiled for the price, one for all samples
@@ -78,6 +79,7 @@ typedef struct SearchTask {
   double memory;   // bytes that one processor may need
   bool named_axes; // axes of equal size differ, because the machine file has figures for one of
                    // them or layout(...) of the model names one
+  bool sparing;    // search_best gives up early where no layout of experts fits the memory
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return

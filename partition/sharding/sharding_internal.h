@@ -117,9 +117,13 @@ struct PlaceGraph {
   bool *given;      // [node] it depends on a declared tensor; masks and positions do not
   bool *fed;        // [node] it depends on an input or a carry; weights do not
   Subject *subject; // [node]
+  bool *sums;       // [node] it adds gradients of micro-batches (place_sums.c)
   uint32_t nrequesters, *requester_of; // [node] index into requester
   Requester *requester;
 };
+
+// Sets p->sums, and p->subject of these nodes: that of their gradient (place_sums.c).
+void place_find_sums(PlaceGraph *p, Arena *a, const Graph *g);
 
 // A placement in progress: the shardings chosen so far, and the tables that the choices need.
 typedef struct Placer {

@@ -68,10 +68,13 @@ static const Case cases[] = {
     {"deep", NULL, NULL, DEEP},
     {"deep", "rows=2,cols=2", "b=rows,h=cols", DEEP},
     {"deep", "rows=4", "b=rows,parameters/all=rows", DEEP},
+    {"deep", "rows=4", "b=rows,parameters/all=rows,gradients/all=rows", DEEP},
     {"attention", NULL, NULL, ATTENTION},
     {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols", ATTENTION},
+    {"attention", "rows=2,cols=2", "b=rows,heads=cols,gradients/all=rows", ATTENTION},
     {"lstm", NULL, NULL, LSTM},
     {"lstm", "rows=2,cols=2", "b=rows,k=cols", LSTM},
+    {"lstm", "rows=4", "b=rows,gradients/all=rows", LSTM},
 };
 static const int numbers[] = {2, 4, 8}; // of micro-batches
 

@@ -189,7 +189,7 @@ static const char *check_layout(Loaded *l, Kind kind) {
 
 static const char *check_search(Loaded *l) {
   SearchResult *r;
-  if (!planner_search(&l->s, &l->task, false, &r)) return "the search found nothing";
+  if (!planner_search(&l->s, &l->task, &r)) return "the search found nothing";
   return compare(l, SEARCHED, r->at);
 }
 

@@ -479,7 +479,7 @@ static const char *divide(Loaded *l, double share) {
   SearchPrice best = {.seconds = (double)INFINITY};
   if (all->n) best = all->at[0].price;
   best = divided_best(l, all, best);
-  if (!planner_search(&l->s, &l->task, true, &some)) return isinf(best.seconds) ? NULL : "nothing";
+  if (!planner_search(&l->s, &l->task, &some)) return isinf(best.seconds) ? NULL : "nothing";
   const SearchChoice *x = &some->at[0];
   printf("    %u of %u priced, %u with micro-batches; %s, %lld, %.6f ms; best %.6f\n",
          some->npriced, all->npriced, some->ndivided, layout_option(a, x->mesh, &x->layout),
