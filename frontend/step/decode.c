@@ -58,7 +58,9 @@ static NodeId copied(Decode *d, NodeId id, Form f) {
   attr.dims = dims;
   attr.to = to;
   attr.region = decode_region(d, attr.region, f);
-  return graph_add(d->g, (Op)n->op, n->nargs, args, &attr);
+  NodeId made = graph_add(d->g, (Op)n->op, n->nargs, args, &attr);
+  if (decode_is_lookup(d, id)) return graph_cast(d->g, made, (Dtype)n->type);
+  return decode_split(d, n, args, &attr, made);
 }
 
 // Returns x with the rows from `start` on, along dim `from`, as many as dim `to` has. start: an i32

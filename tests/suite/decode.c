@@ -204,6 +204,9 @@ static const LanguageCase cases[] = {
      2e-5},
 };
 
+// The cases in which a step of one position reads keys and values where they are.
+static const char *const in_place[] = {"gpt", "llama", "char LM"};
+
 // -- sessions ------------------------------------------------------------------------------------
 
 typedef struct Opened {
@@ -342,12 +345,25 @@ static const char *run_text(Generation *g, const Reference *want, int64_t first,
   return wrong;
 }
 
+// Returns whether a node of g chooses between a state and new rows, element by element.
+static bool copies_state(const Graph *g) {
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *n = graph_node(g, id);
+    for (int k = 0; n->op == OP_WHERE && k < n->nargs; k++)
+      if (graph_node(g, n->args[k])->op == OP_STATE) return true;
+  }
+  return false;
+}
+
 static const char *run_texts(const LanguageCase *c, Opened *x, Generation *g,
                              const Reference *want) {
   static const int64_t pieces[][2] = {{1, 1}, {11, 1}, {13, 9}};
   GenerationAsk ask = {.rows = want->rows, .together = 11, .total = want->time};
   if (!generation_open(&x->s, &ask, NULL, g)) return "no decoding form";
   const char *wrong = NULL;
+  for (size_t i = 0; i < countof(in_place); i++)
+    if (!strcmp(c->name, in_place[i]) && copies_state(g->plan.step))
+      wrong = "a step copies a state";
   for (size_t i = 0; i < countof(pieces) && !wrong; i++)
     wrong = run_text(g, want, pieces[i][0], pieces[i][1], c->bound);
   if (!wrong && !exec_check(g->step.exec, x->s.diag)) wrong = "the self-check fails";
