@@ -50,13 +50,18 @@ static void sleep_until(Barrier *b, uint32_t generation) {
   atomic_fetch_sub(&b->sleepers, 1);
 }
 
-void barrier_wait(Barrier *b) {
+void barrier_wait(Barrier *b) { barrier_wait_working(b, NULL, NULL); }
+
+void barrier_wait_working(Barrier *b, BarrierWork *work, void *context) {
   if (b->workers <= 1) return;
   uint32_t generation = atomic_load_explicit(&b->generation, memory_order_relaxed);
   if (atomic_fetch_add(&b->arrived, 1) + 1 == b->workers) {
     release_all(b, generation);
     return;
   }
+  bool works = b->spin && work;
+  while (works && atomic_load_explicit(&b->generation, memory_order_acquire) == generation)
+    works = work(context);
   for (int i = 0; b->spin && i < SPINS; i++) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return;
     spin_pause();

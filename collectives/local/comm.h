@@ -69,6 +69,10 @@ typedef struct Barrier Barrier;
 Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);
 void barrier_wait(Barrier *b);
+// Work in small portions. Returns false if nothing is left to do.
+typedef bool BarrierWork(void *context);
+// The same, but a waiter that would spin calls `work` instead, as long as there is any.
+void barrier_wait_working(Barrier *b, BarrierWork *work, void *context);
 
 // Executes the pause instruction, which lets the other hardware thread of the core run. Loops that
 // spin call it once a turn.

@@ -266,10 +266,25 @@ bool gemm_is_thin(const Gemm *g) {
          product_is_thin(g->m.base, g->n.base, g->k.base);
 }
 
+// The pieces of a product with few lines: where they begin, in parts of 32 of k. The last pieces,
+// which workers take when they have nothing else, are small: no worker waits long for another.
+static const int8_t thin_begin[] = {0, 4, 8, 12, 16, 19, 22, 24, 26, 27, 28, 29, 30, 31};
+
+static int64_t thin_longest(int64_t k) { // a piece is one chain of additions
+  return f32_gemm_is_long(k) ? SUM_LEAF : SUM_LEAF_LIBRARY;
+}
+
+static bool thin_is_short(int64_t k) { return ceil_div(k, 8) <= thin_longest(k); }
+
 int64_t thin_pieces(int64_t k) {
-  int64_t most = f32_gemm_is_long(k) ? SUM_LEAF : SUM_LEAF_LIBRARY; // a piece is one chain
-  int64_t pieces = ceil_div(k, most);
-  return pieces < THIN_PIECES ? THIN_PIECES : pieces;
+  int64_t few = (int64_t)countof(thin_begin), pieces = ceil_div(k, thin_longest(k));
+  return thin_is_short(k) || pieces < few ? few : pieces;
+}
+
+int64_t thin_line(int64_t k, int64_t i) {
+  int64_t pieces = thin_pieces(k), each = ceil_div(k, pieces);
+  if (i >= pieces) return k;
+  return thin_is_short(k) ? k * thin_begin[i] / 32 : clamp64(i * each, 0, k);
 }
 
 int64_t thin_bytes(const Gemm *g) {

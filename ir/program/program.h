@@ -273,10 +273,9 @@ enum {
   F32_GEMM_GROUP = 384 * 168,  // most elements of A that are packed together
   F32_GEMM_LONG = 384 * 32,    // a longer sum has totals in f64
   F32_GEMM_TOTALS = 720 * 336, // most totals that are kept at a time
-  // Thin products (runtime/exec/thin_product.c): most rows, least elements of B, least pieces of k
+  // Thin products (runtime/exec/thin_product.c): most rows, least elements of B
   THIN_ROWS = 4,
-  THIN_ELEMENTS = 1 << 19,
-  THIN_PIECES = 8
+  THIN_ELEMENTS = 1 << 19
 };
 static inline bool f32_gemm_is_long(int64_t k) { return k > F32_GEMM_LONG; }
 // Returns whether a product takes as long as reading B from memory.
@@ -285,9 +284,10 @@ static inline bool product_is_thin(int64_t m, int64_t n, int64_t k) {
 }
 // Returns whether g is such a product, which the workers of a processor divide by the lines of B.
 bool gemm_is_thin(const Gemm *g);
-// Returns the number of pieces of k whose sums are added up, and the bytes of these sums of a
-// product g that is thin; 0: it has no pieces.
+// Returns the number of pieces of k whose sums are added up, the first line of piece i, and the
+// bytes of these sums of a product g that is thin; 0: it has no pieces.
 int64_t thin_pieces(int64_t k);
+int64_t thin_line(int64_t k, int64_t i);
 int64_t thin_bytes(const Gemm *g);
 // Returns the bytes of work memory of a thread in a Gemm.
 int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);

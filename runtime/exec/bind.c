@@ -627,6 +627,21 @@ static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_
   return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);
 }
 
+// Sets c->next_thin.
+static void find_thin(const Exec *e, Context *c) {
+  uint32_t next = UINT32_MAX, n = e->program->ninstrs;
+  int depth = 0;
+  c->next_thin = arena_array(e->memory, uint32_t, n + 1);
+  c->next_thin[n] = next;
+  for (uint32_t i = n; i-- > 0;) {
+    const BoundInstr *b = &c->instr[i];
+    depth += (b->kind == INSTR_END) - (b->kind == INSTR_LOOP);
+    if (b->kind == INSTR_GEMM && b->u.gemm.thin && !depth) next = i;
+    c->next_thin[i] = depth ? UINT32_MAX : next;
+  }
+  if (next == UINT32_MAX) c->next_thin = NULL;
+}
+
 static bool bind_context(Exec *e, int64_t r, Diag *d) {
   const Program *p = e->program;
   Context *c = &e->context[r];
@@ -642,6 +657,7 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
   for (uint32_t i = 0; i < p->ninstrs && is_own(e, r); i++) bind_steps(e, c, i);
+  if (is_own(e, r)) find_thin(e, c);
   return true;
 }
 
@@ -671,6 +687,9 @@ static bool bind_scratch(Exec *e, Diag *d) {
     int64_t bytes = thin_bytes(&p->instr[i].u.gemm);
     if (bytes > e->thin_bytes) e->thin_bytes = bytes;
   }
+  e->turn = arena_array(e->memory, ThinTurn, e->own);
+  e->ahead = arena_array(e->memory, ThinAhead, e->workers);
+  for (int w = 0; w < e->workers; w++) e->ahead[w].instr = UINT32_MAX;
   return bind_work(e->scratch_bytes, e->workers, "worker", &e->scratch, d) &&
          bind_work(e->thin_bytes, e->own, "processor", &e->thin, d);
 }

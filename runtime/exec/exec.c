@@ -214,27 +214,58 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
     e->probe->after(e->probe->self, i);
 }
 
-// Runs the share of one worker of a thin product, which has two halves where rows of B are lines of
-// memory. The workers meet between them.
-static void run_thin(const Exec *e, int64_t context, const BoundInstr *b, int member, int members,
-                     const LoopSteps *steps) {
-  Product g = thin_gemm(&b->u.gemm, steps);
-  float *part = (float *)(void *)(e->thin + (context - e->first) * e->thin_bytes);
-  if (g.tb) {
-    thin_columns(&g, member, members);
+// Returns what worker `member` of a context prefetches before instruction i.
+static ThinAhead *find_ahead(const Exec *e, int64_t context, uint32_t i, int worker, int member,
+                             int members) {
+  const Context *c = &e->context[context];
+  ThinAhead *a = &e->ahead[worker];
+  uint32_t next = c->next_thin[i];
+  if (next == a->instr) return a;
+  *a = (ThinAhead){NULL, NULL, next};
+  if (next == UINT32_MAX) return a;
+  Product g = thin_gemm(&c->instr[next].u.gemm, &(LoopSteps){0});
+  *a = thin_first(&g, member, members);
+  a->instr = next;
+  return a;
+}
+
+// Waits for the other workers of a context before instruction i, or after the one before it. A
+// worker that waits prefetches what it reads first in the next thin product: memory would be idle.
+static void wait_members(const Exec *e, int64_t context, uint32_t i, int worker, int member,
+                         int members) {
+  Barrier *meet = e->of_context[context];
+  if (!e->context[context].next_thin) {
+    barrier_wait(meet);
     return;
   }
-  thin_lines(&g, part, member, members);
-  if (members > 1) barrier_wait(e->of_context[context]);
+  ThinAhead *kept = find_ahead(e, context, i, worker, member, members), own = *kept;
+  barrier_wait_working(meet, thin_prefetch, &own);
+  if (own.at != kept->at) kept->at = own.at;
+}
+
+// Runs the share of one worker of instruction i, a thin product. It has two halves where rows of B
+// are lines of memory. The workers meet between them.
+static void run_thin(const Exec *e, int64_t context, uint32_t i, int worker, int member,
+                     int members, const LoopSteps *steps) {
+  Product g = thin_gemm(&bound_instr(e, context, i, steps)->u.gemm, steps);
+  ThinTurn *turn = &e->turn[context - e->first];
+  float *part = (float *)(void *)(e->thin + (context - e->first) * e->thin_bytes);
+  if (g.tb) {
+    thin_columns(&g, turn, member, members);
+    return;
+  }
+  thin_lines(&g, part, turn, member, members);
+  if (members > 1) wait_members(e, context, i + 1, worker, member, members);
   thin_sum(&g, part, member, members);
 }
 
 // Runs the share of one worker of a GEMM. A worker that runs the step alone computes the shares of
 // all that would share the context, if results depend on the sizes of shares.
-static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int worker, int member,
+static void run_shares(const Exec *e, int64_t context, uint32_t i, int worker, int member,
                        int members, const LoopSteps *steps) {
+  const BoundInstr *b = bound_instr(e, context, i, steps);
   if (b->u.gemm.thin) {
-    run_thin(e, context, b, member, members, steps);
+    run_thin(e, context, i, worker, member, members, steps);
     return;
   }
   bool others = e->crew == 1 && !b->solo && product_is_blas(b->u.gemm.way);
@@ -246,7 +277,7 @@ static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int 
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const LoopSteps *steps) {
   const BoundInstr *b = bound_instr(e, context, i, steps);
-  if (b->kind == INSTR_GEMM) run_shares(e, context, b, worker, member, members, steps);
+  if (b->kind == INSTR_GEMM) run_shares(e, context, i, worker, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
   if (b->kind == INSTR_MATRIX) run_matrix(e, &b->u.matrix, worker, member, members, steps);
@@ -397,9 +428,9 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       continue;
     }
     if (s.member == 0) probe(e, context, i, worker, steps, true);
-    if (apart || e->probe) barrier_wait(meet);
+    if (apart || e->probe) wait_members(e, context, i, worker, s.member, s.members);
     run_instr(e, context, i, worker, s.member, s.members, steps);
-    barrier_wait(meet);
+    wait_members(e, context, i + 1, worker, s.member, s.members);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
     if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
     if (s.member == 0) probe(e, context, i, worker, steps, false);

@@ -103,6 +103,9 @@ typedef struct Context {
   char **tensor;     // by index in Program.tensor: the address of the tensor
   int64_t *slot;
   BoundInstr *instr;
+  // by instruction: itself or the next one that is a thin product and runs once in a step, or
+  // UINT32_MAX. NULL: there is none
+  uint32_t *next_thin;
   int64_t bytes; // size of `own` and `arena` together
 } Context;
 
@@ -133,13 +136,15 @@ struct Exec {
   bool defers; // kernels compute the sums over processors that collectives leave to them (SetSum)
   char *zeros; // if not `defers`: what kernels read instead of the blocks of other processors
   int64_t zeros_bytes;
-  char *scratch;         // work memory of all workers: orders, matrices, products
-  int64_t scratch_bytes; // bytes of `scratch` that one worker has
-  char *thin;            // parts of a thin product, for each processor of this process
-  int64_t thin_bytes;    // of one processor
-  int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
-  int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
-  CommCall *call;        // by instruction: the call of a collective; zero for other instructions
+  char *scratch;           // work memory of all workers: orders, matrices, products
+  int64_t scratch_bytes;   // bytes of `scratch` that one worker has
+  char *thin;              // parts of a thin product, for each processor of this process
+  int64_t thin_bytes;      // of one processor
+  struct ThinTurn *turn;   // of the workers in a thin product, for each processor of this process
+  struct ThinAhead *ahead; // by worker: what it prefetches while it waits
+  int64_t own_bytes;       // size of Context.own: persistent tensors that are not shared
+  int64_t *own_offset;     // by tensor: its offset in Context.own; -1: it is shared or in the arena
+  CommCall *call;          // by instruction: the call of a collective; zero for other instructions
   CommMember **member; // by instruction: operands of all processors of a collective; otherwise NULL
   void ***moved;       // by worker: room for the addresses of a kernel's operands in a loop
   int64_t rows;

@@ -1,7 +1,8 @@
 // Products with few rows, C = A B, by AVX-512: those of one position of a text. Each element of B
 // is read once, so the product takes as long as reading B from memory. That is fastest in the order
-// of addresses, each worker a region of its own. So B is neither copied nor packed, and read line
-// by line:
+// of addresses, each worker regions of its own. So B is neither copied nor packed, and read line by
+// line. Workers take pieces as long as there are any (ThinTurn), so that all end at about the same
+// time, though a part of B was in the cache of one, or another process has taken its core:
 //
 //   rows are lines      the lines are divided into pieces. The sum of a piece,
 //                       P[r][0..n) += A[r][k] B[k][0..n), stays in the cache; C is the sum of all
@@ -17,15 +18,20 @@
 
 #include <string.h>
 
+enum { PREFETCHES = 16 }; // of lines of a cache, between two looks at a barrier
+
 #if defined(__x86_64__)
 
 enum {
   LANES = F32_GEMM_LANES,
-  ALL = 0xffff,                           // a mask of all lanes
-  LINES = 4,                              // most lines of B that are added together
-  CHUNK = 4096,                           // columns whose sums stay in the cache
-  CHAINS = 2,                             // of a column: sums of LANES elements each
-  COLUMN_SLAB = SUM_LEAF * CHAINS * LANES // terms of a column that are added up in f32
+  ALL = 0xffff,                            // a mask of all lanes
+  LINES = 4,                               // most lines of B that are added together
+  TOGETHER = 8,                            // loads of a line, one after the other
+  CHUNK = 4096,                            // columns whose sums stay in the cache
+  CHAINS = 2,                              // of a column: sums of LANES elements each
+  COLUMN_SLAB = SUM_LEAF * CHAINS * LANES, // terms of a column that are added up in f32
+  TURN_BYTES = 1 << 17,                    // least bytes of columns that a worker takes
+  AHEAD_BYTES = 1 << 18                    // most bytes that are prefetched
 };
 
 #define INLINE                                                                                     \
@@ -41,6 +47,16 @@ INLINE __m512 load(bool narrow, __mmask16 some, const void *x, int64_t at) {
   __m256i bits = some == ALL ? _mm256_loadu_si256((const __m256i_u *)half)
                              : _mm256_maskz_loadu_epi16(some, half);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+// Loads TOGETHER times LANES elements, all of them before the first is used: stores between the
+// loads would leave fewer of them on their way from memory at a time.
+INLINE void load_together(bool narrow, const void *x, int64_t at, __m512 *out) {
+  _Pragma("GCC unroll 8") for (int i = 0; i < TOGETHER; i++) out[i] =
+      load(narrow, ALL, x, at + i * LANES);
+  __asm__(""
+          : "+v"(out[0]), "+v"(out[1]), "+v"(out[2]), "+v"(out[3]), "+v"(out[4]), "+v"(out[5]),
+            "+v"(out[6]), "+v"(out[7]));
 }
 
 static float number(const Product *g, int64_t at) {
@@ -85,9 +101,21 @@ INLINE void add_lanes(bool narrow, int rows, int lines, const Product *g, const 
   }
 }
 
+// The same for TOGETHER times LANES elements of one line and one row.
+INLINE void add_wide(bool narrow, const Factors *f, const void *b, int64_t j, float *part) {
+  __m512 line[TOGETHER], a = _mm512_set1_ps(f->a[0][0]);
+  load_together(narrow, b, j, line);
+  _Pragma("GCC unroll 8") for (int i = 0; i < TOGETHER; i++) {
+    float *at = part + j + i * LANES;
+    _mm512_storeu_ps(at, _mm512_fmadd_ps(a, line[i], _mm512_loadu_ps(at)));
+  }
+}
+
 INLINE void add_lines(bool narrow, int rows, int lines, const Product *g, const Factors *f,
                       const void *b, int64_t n, float *part) {
   int64_t j = 0;
+  for (; rows == 1 && lines == 1 && j + TOGETHER * LANES <= n; j += TOGETHER * LANES)
+    add_wide(narrow, f, b, j, part);
   _Pragma("GCC unroll 4") for (; j + LANES <= n; j += LANES)
       add_lanes(narrow, rows, lines, g, f, b, j, ALL, part);
   if (j < n) add_lanes(narrow, rows, lines, g, f, b, j, lanes_of(n - j), part);
@@ -133,11 +161,23 @@ static void run_piece(const Product *g, int64_t from, int64_t to, float *part) {
     }
 }
 
-void thin_lines(const Product *g, float *part, int member, int members) {
-  int64_t pieces = thin_pieces(g->k), each = ceil_div(g->k, pieces);
-  for (int64_t i = pieces * member / members; i < pieces * (member + 1) / members; i++)
-    run_piece(g, clamp64(i * each, 0, g->k), clamp64((i + 1) * each, 0, g->k),
-              part + i * g->m * g->n);
+// Returns the piece that a worker takes next.
+static int64_t take(ThinTurn *t, int members) {
+  return members + atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+}
+
+// Ends the product for one worker. The workers meet before the next product.
+static void end_turn(ThinTurn *t, int members) {
+  if (atomic_fetch_add(&t->done, 1) + 1 < members) return;
+  atomic_store(&t->next, 0);
+  atomic_store(&t->done, 0);
+}
+
+void thin_lines(const Product *g, float *part, ThinTurn *turn, int member, int members) {
+  int64_t pieces = thin_pieces(g->k);
+  for (int64_t i = member; i < pieces; i = take(turn, members))
+    run_piece(g, thin_line(g->k, i), thin_line(g->k, i + 1), part + i * g->m * g->n);
+  end_turn(turn, members);
 }
 
 // Adds up LANES elements of all pieces, of which n exist, in order.
@@ -195,6 +235,12 @@ INLINE void add_column(bool narrow, int ROWS, const Product *g, int64_t j, int64
   __m512 sum[THIN_ROWS * CHAINS];
   int64_t i = 0;
   _Pragma("GCC unroll 8") for (int r = 0; r < ROWS * CHAINS; r++) sum[r] = _mm512_setzero_ps();
+  for (; ROWS == 1 && i + TOGETHER * LANES <= n; i += TOGETHER * LANES) {
+    __m512 y[TOGETHER];
+    load_together(narrow, g->b, j * g->ldb + k + i, y);
+    _Pragma("GCC unroll 8") for (int h = 0; h < TOGETHER; h++) sum[h % CHAINS] =
+        _mm512_fmadd_ps(load(narrow, ALL, g->a, k + i + h * LANES), y[h], sum[h % CHAINS]);
+  }
   for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
     _Pragma("GCC unroll 2") for (int h = 0; h < CHAINS; h++)
         add_terms(narrow, ROWS, g, j, k + i + h * LANES, ALL, sum + h);
@@ -222,17 +268,60 @@ static const struct {
                {2, column_2_f32, column_2_bf16},
                {4, column_4_f32, column_4_bf16}};
 
-void thin_columns(const Product *g, int member, int members) {
+// Returns how many columns a worker takes if `left` are left: a part of them, so that workers
+// seldom leave a region of memory, and that the last ones are few.
+static int64_t columns_of_turn(const Product *g, int64_t left, int members) {
+  int64_t least = TURN_BYTES / (g->k * dtype_bytes(g->factors)), n = left / (3 * members);
+  return ceil_div(n > least ? n : least, LANES) * LANES;
+}
+
+// Takes the next columns *from..*to - 1. Returns false if there are none left.
+static bool take_columns(const Product *g, ThinTurn *t, int members, int64_t *from, int64_t *to) {
+  int64_t first = members * columns_of_turn(g, g->n, members);
+  int64_t taken = atomic_load_explicit(&t->next, memory_order_relaxed);
+  do {
+    *from = first + taken;
+    if (*from >= g->n) return false;
+    *to = *from + columns_of_turn(g, g->n - *from, members);
+  } while (!atomic_compare_exchange_weak_explicit(&t->next, &taken, *to - first,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  *to = *to < g->n ? *to : g->n;
+  return true;
+}
+
+// Sets *from and *to to the columns that a worker takes first.
+static void first_columns(const Product *g, int member, int members, int64_t *from, int64_t *to) {
+  int64_t each = columns_of_turn(g, g->n, members);
+  *from = clamp64(member * each, 0, g->n);
+  *to = clamp64(*from + each, 0, g->n);
+}
+
+void thin_columns(const Product *g, ThinTurn *turn, int member, int members) {
   size_t which = 0;
   while (columns[which].rows < g->m) which++;
   AddColumn *add = g->factors == TYPE_BF16 ? columns[which].bf16 : columns[which].f32;
-  int64_t to = column_of(g, member + 1, members);
-  for (int64_t j = column_of(g, member, members); j < to; j++) {
-    double total[THIN_ROWS] = {0};
-    for (int64_t k = 0; k < g->k; k += COLUMN_SLAB)
-      add(g, j, k, g->k - k < COLUMN_SLAB ? g->k - k : COLUMN_SLAB, total);
-    for (int64_t r = 0; r < g->m; r++) put(g, r, j, total[r]);
-  }
+  int64_t from, to;
+  first_columns(g, member, members, &from, &to);
+  do {
+    for (int64_t j = from; j < to; j++) {
+      double total[THIN_ROWS] = {0};
+      for (int64_t k = 0; k < g->k; k += COLUMN_SLAB)
+        add(g, j, k, g->k - k < COLUMN_SLAB ? g->k - k : COLUMN_SLAB, total);
+      for (int64_t r = 0; r < g->m; r++) put(g, r, j, total[r]);
+    }
+  } while (take_columns(g, turn, members, &from, &to));
+  end_turn(turn, members);
+}
+
+ThinAhead thin_first(const Product *g, int member, int members) {
+  int64_t from = 0, to = 0;
+  if (g->tb)
+    first_columns(g, member, members, &from, &to);
+  else
+    from = thin_line(g->k, member), to = thin_line(g->k, member + 1);
+  int64_t line = g->ldb * dtype_bytes(g->factors), bytes = (to - from) * line;
+  const char *at = (const char *)g->b + from * line;
+  return (ThinAhead){at, at + (bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES), UINT32_MAX};
 }
 
 bool thin_opens(void) { return f32_gemm_open(NULL); }
@@ -241,8 +330,8 @@ bool thin_opens(void) { return f32_gemm_open(NULL); }
 
 bool thin_opens(void) { return false; }
 
-void thin_lines(const Product *g, float *part, int member, int members) {
-  (void)g, (void)part, (void)member, (void)members;
+void thin_lines(const Product *g, float *part, ThinTurn *turn, int member, int members) {
+  (void)g, (void)part, (void)turn, (void)member, (void)members;
   BUG("a thin product on a CPU without AVX-512");
 }
 
@@ -251,9 +340,22 @@ void thin_sum(const Product *g, const float *part, int member, int members) {
   BUG("a thin product on a CPU without AVX-512");
 }
 
-void thin_columns(const Product *g, int member, int members) {
+void thin_columns(const Product *g, ThinTurn *turn, int member, int members) {
+  (void)g, (void)turn, (void)member, (void)members;
+  BUG("a thin product on a CPU without AVX-512");
+}
+
+ThinAhead thin_first(const Product *g, int member, int members) {
   (void)g, (void)member, (void)members;
   BUG("a thin product on a CPU without AVX-512");
 }
 
 #endif
+
+bool thin_prefetch(void *ahead) {
+  ThinAhead *a = ahead;
+  if (a->at >= a->end) return false;
+  for (int i = 0; i < PREFETCHES; i++) __builtin_prefetch(a->at + i * 64, 0, 2);
+  a->at += PREFETCHES * 64;
+  return true;
+}

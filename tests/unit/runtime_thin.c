@@ -52,8 +52,10 @@ static void free_case(Case *x) {
 
 static void run(const Case *x, int members) {
   float *part = malloc((size_t)(thin_pieces(x->g.k) * x->g.m * x->g.n) * sizeof *part);
+  ThinTurn turn = {0};
   for (int i = members; i-- > 0;)
-    x->g.tb ? thin_columns(&x->g, i, members) : thin_lines(&x->g, part, i, members);
+    x->g.tb ? thin_columns(&x->g, &turn, i, members) : thin_lines(&x->g, part, &turn, i, members);
+  assert_int_equal(turn.next, 0);
   for (int i = 0; i < members && !x->g.tb; i++) thin_sum(&x->g, part, i, members);
   free(part);
 }
