@@ -118,13 +118,13 @@ bool decoder_open(Arena *a, const DecoderFacts *facts, const DecoderProgram *ste
     together = d->chunk.positions;
   }
   d->room = mem_alloc((size_t)most);
-  d->logits = mem_alloc((size_t)(d->rows * d->vocab * dtype_bytes(d->type)));
+  d->logits = d->copy = mem_alloc((size_t)(d->rows * d->vocab * dtype_bytes(d->type)));
   d->ids = mem_alloc((size_t)(d->rows * together) * sizeof *d->ids);
   return true;
 }
 
 void decoder_free(Decoder *d) {
-  free(d->logits);
+  free(d->copy);
   free(d->room);
   free(d->ids);
 }
@@ -154,7 +154,11 @@ static bool run_once(Decoder *d, const DecoderProgram *p, int64_t valid) {
   }
   keep_rows(d, p);
   d->position += valid;
-  exec_read(p->exec, TENSOR_OUTPUT, DECODE_LOGITS, d->logits);
+  d->logits = exec_direct(p->exec, TENSOR_OUTPUT, DECODE_LOGITS);
+  if (!d->logits) {
+    exec_read(p->exec, TENSOR_OUTPUT, DECODE_LOGITS, d->copy);
+    d->logits = d->copy;
+  }
   return exec_works(p->exec, d->diag);
 }
 

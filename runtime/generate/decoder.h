@@ -37,9 +37,11 @@ typedef struct Decoder {
   bool time_first;  // the ids of a position follow one another, not those of a text
   int64_t position; // positions that have been run
   Dtype type;       // of the logits
-  void *logits;     // rows x vocab
-  void *room;       // for the rows of one state
-  int32_t *ids;     // of a run
+  // rows x vocab: the memory of a program, which its next run overwrites, or `copy`
+  const void *logits;
+  void *copy;
+  void *room;   // for the rows of one state
+  int32_t *ids; // of a run
 } Decoder;
 
 enum { DECODER_WHY = 200 };

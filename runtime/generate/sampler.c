@@ -27,6 +27,33 @@ void sampler_free(Sampler *s) {
   free(s);
 }
 
+// Returns the index of the largest of n logits of f32, the first of equals, or -1 if one is NaN or
+// none is finite. Lanes are independent, so that the compiler makes vectors of them.
+static int64_t largest(int64_t n, const float *x) {
+  enum { LANES = 16 };
+  float most[LANES];
+  int bad[LANES] = {0};
+  float top = -INFINITY;
+  int64_t i = 0;
+  for (int l = 0; l < LANES; l++) most[l] = -INFINITY;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      most[l] = x[i + l] > most[l] ? x[i + l] : most[l];
+      bad[l] |= x[i + l] != x[i + l];
+    }
+  for (; i < n; i++) {
+    most[0] = x[i] > most[0] ? x[i] : most[0];
+    bad[0] |= x[i] != x[i];
+  }
+  for (int l = 0; l < LANES; l++) {
+    if (bad[l]) return -1;
+    top = most[l] > top ? most[l] : top;
+  }
+  if (!isfinite(top)) return -1;
+  for (i = 0; x[i] != top;) i++;
+  return i;
+}
+
 // Fills s->token with the logits over the temperature. *top gets the index of the largest. Returns
 // false if a logit is NaN or none is finite.
 static bool load(Sampler *s, Dtype type, const void *logits, int64_t *top) {
@@ -124,8 +151,10 @@ static int32_t draw_top(Sampler *s, double u) {
 
 int32_t sampler_next(Sampler *s, Dtype type, const void *logits, int64_t row, int64_t position) {
   int64_t top;
+  bool greedy = s->opt.temperature <= 0;
+  if (greedy && type == TYPE_F32) return (int32_t)largest(s->vocab, logits);
   if (!load(s, type, logits, &top)) return -1;
-  if (s->opt.temperature <= 0) return (int32_t)top;
+  if (greedy) return (int32_t)top;
   normalise(s, s->token[top].log_p);
   double u = draw(s, row, position);
   bool all = (!s->opt.top_k || s->opt.top_k >= s->vocab) && s->opt.top_p >= 1;

@@ -45,6 +45,30 @@ static void greedy(void **state) {
   sampler_free(s);
 }
 
+// The same for many logits of f32, which are compared in lanes.
+static void greedy_of_many(void **state) {
+  (void)state;
+  enum { MANY = 37 };
+  float x[MANY];
+  Sampler *s = sampler_new(&(SamplerOptions){.top_p = 1}, MANY);
+  for (int top = 0; top < MANY; top++) {
+    for (int i = 0; i < MANY; i++) x[i] = -1 - (float)(i % 5);
+    x[top] = -0.5F;
+    assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), top);
+    x[MANY - 1] = -0.5F; // the first of equals
+    assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), top);
+    x[top] = NAN;
+    assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), -1);
+    x[top] = INFINITY;
+    assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), -1);
+  }
+  for (int i = 0; i < MANY; i++) x[i] = -INFINITY;
+  assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), -1);
+  x[20] = -7;
+  assert_int_equal(sampler_next(s, TYPE_F32, x, 0, 0), 20);
+  sampler_free(s);
+}
+
 static void draws_by_probability(void **state) {
   (void)state;
   check_shares(&(SamplerOptions){.temperature = 1, .top_p = 1}, shares);
@@ -142,9 +166,12 @@ static void codecs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(greedy),           cmocka_unit_test(draws_by_probability),
-      cmocka_unit_test(draws_among_some), cmocka_unit_test(draws_depend_on_seed_row_and_position),
-      cmocka_unit_test(best_ids),         cmocka_unit_test(codecs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(greedy),
+                                     cmocka_unit_test(greedy_of_many),
+                                     cmocka_unit_test(draws_by_probability),
+                                     cmocka_unit_test(draws_among_some),
+                                     cmocka_unit_test(draws_depend_on_seed_row_and_position),
+                                     cmocka_unit_test(best_ids),
+                                     cmocka_unit_test(codecs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
