@@ -292,6 +292,7 @@ typedef struct GpuCodeOptions {
   int capability;    // compute capability of the GPU times 10: 80, 90
   int opt;           // optimization level of LLVM, 0..3
   int threads;       // most threads that compile, each an image; 0: one
+  bool text;         // images for GPU_PTX are PTX text, even where there is nvJitLink
   int tile;          // 1 + the tile of all products (gpu_product_plan.c), for tests; 0: chosen
   const char *cache; // directory of the compile cache, NULL: no cache
 } GpuCodeOptions;

@@ -254,6 +254,7 @@ typedef struct PipelineOptions {
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
+  bool transfers;    // plan collectives for a GPU, also without `gpu`
   int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
   Timings *timings;  // receives time and memory of each pass; or NULL
   // The result for the same graph, up to its program, which no memory budget has changed: what does
@@ -283,7 +284,7 @@ typedef struct Compilation {
   // the machine code: of the CPU, or of the GPU and as it is loaded there; NULL: there is none
   Code *code;
   GpuCode *gpu_code;
-  GpuTransfers *transfers; // with code for a GPU
+  GpuTransfers *transfers; // of programs for a GPU that will run
   GpuProgram *on_gpu;
 } Compilation;
 // Frees the machine code. No Exec may still use it.

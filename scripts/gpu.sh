@@ -111,7 +111,10 @@ facts() {
   "$MESHC" doctor | grep -E '^(gpus?|CUDA|cuBLASLt|nvJitLink|NCCL|compiler) '
   holds "a program runs on the GPU" "$MESHC" bench bench/models/iris.mesh --device cuda --steps 2
 }
-tests() { MESHC_GPU=real counts tests/gpu.sh tests/gpu.sh; }
+tests() {
+  MESHC_GPU=real counts tests/gpu.sh tests/gpu.sh
+  MESHC_GPU=real counts tests/gpu_package.sh tests/gpu_package.sh
+}
 verify() {
   for example in examples/*.mesh; do
     counts "verify $(basename "$example" .mesh)" env MESHC_GPU=real "$programs/suite_verify" --device cuda "$example"

@@ -74,7 +74,6 @@ expect "a folder with other files" 1 "full exists and is no package" "$meshc" co
 check "they are still there" test -s full/notes.txt
 expect "no train block" 3 "the model has no train block.*E0404" "$meshc" compile rows.mesh --for train -o no
 expect "no outputs" 2 "the model has no output to predict" "$meshc" compile "$root/examples/lstm.mesh" -o no
-expect "a GPU" 1 "packages for a GPU are not in this version" "$meshc" compile "$net" --device cuda -o no
 check "nothing was written" test ! -e no
 expect "an option of models" 2 "set:1:1: error: --set is an option of models, and levels is a package" "$meshc" predict levels --set b=2 --feed x=rows/x.npy
 expect "a command of models" 1 "levels is a package, which has no data blocks to train" "$meshc" train levels

@@ -40,6 +40,7 @@ static GpuModule module_make(Arena *a, const Program *p, Kernel *const *kernels,
 static const char *target_text(Arena *a, const GpuCodeOptions *opt) {
   int version;
   if (opt->target == GPU_EMULATED) return arena_printf(a, "emulated %s", host_identity(a));
+  if (opt->text) return arena_printf(a, "sm_%d, text", opt->capability);
   (void)assembler_open(&version);
   return arena_printf(a, "sm_%d, assembler %d", opt->capability, version);
 }

@@ -36,7 +36,7 @@ bool gpu_compile_list(const GpuModule *m, LlvmForm form, Bytes *out, Diag *d) {
 static bool assemble(CompileJob *j) {
   const GpuCodeOptions *opt = j->module.opt;
   const char *gpu = arena_printf(j->arena, "sm_%d", opt->capability);
-  if (opt->target != GPU_PTX || !assembler_knows(gpu)) return true;
+  if (opt->target != GPU_PTX || opt->text || !assembler_knows(gpu)) return true;
   size_t bytes;
   char *cubin = assemble_ptx(j->out.at, "kernels", gpu, &bytes, j->diag);
   free(j->out.at);

@@ -24,8 +24,9 @@ static bool generate(Generate *x, const Package *p, PackageGenerator *g) {
 int generate_package(Session *s) {
   Generate x = {.s = s};
   PackageGenerator g = {0};
-  Package *p =
-      package_options_fit(s) ? package_open(s->arena, s->opt->argument.at[0], s->diag) : NULL;
+  Package *p = package_options_fit(s)
+                   ? package_open(s->arena, s->opt->argument.at[0], s->ranks, s->diag)
+                   : NULL;
   if (p) (void)!generate(&x, p, &g);
   generate_free(&x);
   package_generator_free(&g);

@@ -14,7 +14,7 @@ static const OptionId taken[] = {
     OPTION_CHECK_DATA,  OPTION_LOG_RANK, OPTION_CHECK,  OPTION_PARAMS,      OPTION_STEPS,
     OPTION_SAVE_PARAMS, OPTION_FAULT,    OPTION_PROMPT, OPTION_PROMPT_FILE, OPTION_MAX_TOKENS,
     OPTION_TEMPERATURE, OPTION_TOP_K,    OPTION_TOP_P,  OPTION_BEAMS,       OPTION_STOP,
-    OPTION_SEED};
+    OPTION_SEED,        OPTION_DEVICE};
 
 // The loops over data blocks are those of a model.
 static bool command_fits(const Session *s) {
@@ -55,10 +55,20 @@ typedef struct Running {
   int64_t steps, before; // training steps of this run, and before it
 } Running;
 
+// A package is for CPUs or for GPUs, whatever --device says.
+static bool device_fits(const Session *s, const Package *p) {
+  if (!session_check_device(s)) return false;
+  if (!option_given(s->opt, OPTION_DEVICE) || session_for_gpu(s) == (p->gpu != NULL)) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
+             "%s is a package for %ss", p->path, p->gpu ? "GPU" : "CPU");
+  return diag_hint(s->diag, "compile the model %s --device cuda", p->gpu ? "without" : "with");
+}
+
 bool package_exec_options(const Session *s, const Package *p, const Program *program,
                           ExecOptions *out) {
   int64_t threads, seed;
-  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads) ||
+  if (!device_fits(s, p) ||
+      !option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads) ||
       !option_integer(s->opt, OPTION_SEED, (int64_t)p->seed, 0, INT64_MAX, s->diag, &seed))
     return false;
   *out = (ExecOptions){.threads = (int)threads,
@@ -76,7 +86,7 @@ static bool open_program(Running *r) {
   Session *s = r->s;
   const char *name = r->steps ? "train" : "predict";
   ExecOptions options;
-  r->package = package_open(s->arena, s->opt->argument.at[0], s->diag);
+  r->package = package_open(s->arena, s->opt->argument.at[0], s->ranks, s->diag);
   if (!r->package) return false;
   r->program = package_program(r->package, name);
   if (!r->program) {
@@ -86,7 +96,7 @@ static bool open_program(Running *r) {
   }
   if (!package_exec_options(s, r->package, &r->program->program, &options)) return false;
   options.must_be_finite = r->steps ? r->package->watch : NULL;
-  r->exec = exec_new(&r->program->program, &options, s->diag);
+  r->exec = package_exec(r->program, &options, s->diag);
   if (!r->exec || !package_load(r->package, &r->program->program, r->exec, s->diag)) return false;
   r->before = r->package->steps;
   const char *values = option_text(s->opt, OPTION_PARAMS);

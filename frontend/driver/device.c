@@ -9,6 +9,11 @@ bool session_for_gpu(const Session *s) {
   return device && strcmp(device, "cuda") == 0;
 }
 
+// A package runs on one GPU of the machine that it comes to.
+bool session_has_gpu(const Session *s) {
+  return s->gpu || (session_for_gpu(s) && s->opt->command == COMMAND_COMPILE);
+}
+
 bool session_runs_steps(const Session *s) {
   CommandId c = s->opt->command;
   return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT ||
@@ -39,7 +44,8 @@ static bool ranks_fit(const Session *s) {
 // with one for each processor.
 void session_device_machine(Session *s) {
   if (!session_for_gpu(s) || option_given(s->opt, OPTION_MACHINE)) return;
-  bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"), alone = s->gpu && !s->ranks;
+  bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"),
+       alone = session_has_gpu(s) && !s->ranks;
   s->machine_name = h200 ? alone ? "h200" : "h200x8" : alone ? "h100" : "h100x8";
   if (!machine_named(&s->machine, s->machine_name)) BUG("no machine %s", s->machine_name);
   if (s->gpu && s->ranks && ranks_processors(s->ranks) > 1)

@@ -17,62 +17,88 @@ static bool known_level(const char *name) {
   return false;
 }
 
+// Levels with more instructions come first: the first build that a machine can run is used.
+static const char *const cpu_names[] = {"native",    "x86-64-v4", "x86-64-v3",
+                                        "x86-64-v2", "aarch64",   NULL};
+
+static const char *const *names_of(const PackagePlan *plan) {
+  return plan->gpu ? gpu_level_names : cpu_names;
+}
+
 static bool add_level(Session *s, PackagePlan *plan, const char *name, size_t n, Pos pos) {
-  const char *level = arena_text(s->arena, name, n);
+  const char *level = arena_text(s->arena, name, n), *option = plan->gpu ? "--gpu" : "--cpu";
   bool twice = false;
   for (uint32_t i = 0; i < plan->nlevels; i++) twice |= !strcmp(plan->level[i], level);
   if (twice || plan->nlevels == PACKAGE_BUILDS)
-    return diag_error(s->diag, DIAG_USAGE, pos, "--cpu names %s twice", level);
-  if (known_level(level)) {
+    return diag_error(s->diag, DIAG_USAGE, pos, "%s names %s twice", option, level);
+  if (plan->gpu ? gpu_level(level) != NULL : known_level(level)) {
     plan->level[plan->nlevels++] = level;
     return true;
   }
-  diag_error(s->diag, DIAG_USAGE, pos, "--cpu knows no level '%s'", text_shown(s->arena, level));
-  return diag_hint(s->diag, "it is one of: x86-64-v2, x86-64-v3, x86-64-v4, aarch64, native");
+  size_t names = 0;
+  while (names_of(plan)[names]) names++;
+  diag_error(s->diag, DIAG_USAGE, pos, "%s knows no level '%s'", option,
+             text_shown(s->arena, level));
+  diag_one_of(s->diag, names_of(plan), names);
+  return false;
 }
 
-// Levels with more instructions come first: the first build that a machine can run is used.
-static int rank_of(const char *level) {
-  static const char *const order[] = {"native", "x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64"};
-  for (int i = 0; i < (int)countof(order); i++)
-    if (!strcmp(level, order[i])) return i;
-  return (int)countof(order);
+static int rank_of(const PackagePlan *plan, const char *level) {
+  int i = 0;
+  while (names_of(plan)[i] && strcmp(level, names_of(plan)[i]) != 0) i++;
+  return i;
 }
 
 static void sort_levels(PackagePlan *plan) {
   for (uint32_t i = 1; i < plan->nlevels; i++)
-    for (uint32_t k = i; k > 0 && rank_of(plan->level[k]) < rank_of(plan->level[k - 1]); k--) {
+    for (uint32_t k = i; k > 0 && rank_of(plan, plan->level[k]) < rank_of(plan, plan->level[k - 1]);
+         k--) {
       const char *level = plan->level[k];
       plan->level[k] = plan->level[k - 1];
       plan->level[k - 1] = level;
     }
 }
 
+static const char *usual_levels(const PackagePlan *plan) {
+  if (plan->gpu) return "sm_80";
+  return code_level_is_here("aarch64") ? "aarch64" : "x86-64-v2,x86-64-v3,x86-64-v4";
+}
+
+// --cpu is for packages for CPUs, --gpu for those for GPUs.
+static bool levels_fit(const Session *s, const PackagePlan *plan) {
+  OptionId other = plan->gpu ? OPTION_CPU : OPTION_GPU;
+  if (!option_given(s->opt, other)) return true;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, other)->pos,
+             "a package for %ss has no levels of %ss", plan->gpu ? "GPU" : "CPU",
+             plan->gpu ? "CPU" : "GPU");
+  return diag_hint(s->diag, plan->gpu ? "name levels of GPUs by --gpu" : "add --device cuda");
+}
+
 bool package_options(Session *s, PackagePlan *plan) {
-  const OptionUse *use = option_use(s->opt, OPTION_CPU);
+  plan->gpu = session_for_gpu(s);
+  const OptionUse *use = option_use(s->opt, plan->gpu ? OPTION_GPU : OPTION_CPU);
   int word;
+  if (!levels_fit(s, plan)) return false;
   if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
   plan->trains = word == 1;
   plan->generates = word == 2;
   if (option_given(s->opt, OPTION_ROWS) && !plan->generates)
     return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_ROWS)->pos,
                       "--rows is an option of --for generate");
-  const char *list = use                             ? use->text
-                     : code_level_is_here("aarch64") ? "aarch64"
-                                                     : "x86-64-v2,x86-64-v3,x86-64-v4";
+  const char *list = use ? use->text : usual_levels(plan);
   for (const char *at = list; *at;) {
     size_t n = strcspn(at, ",");
     if (!add_level(s, plan, at, n, use ? use->pos : (Pos){0})) return false;
     at += n + (at[n] == ',');
   }
   sort_levels(plan);
-  return plan->nlevels > 0 ||
-         diag_error(s->diag, DIAG_USAGE, use->pos, "--cpu names no level of CPUs");
+  return plan->nlevels > 0 || diag_error(s->diag, DIAG_USAGE, use->pos, "%s names no level",
+                                         plan->gpu ? "--gpu" : "--cpu");
 }
 
 // -- builds -------------------------------------------------------------------------------------
 
-static DtypeSet used_products(const PackagePlan *plan, const PackageBuild *b) {
+DtypeSet package_products(const PackagePlan *plan, const PackageBuild *b) {
   DtypeSet set = 0;
   for (uint32_t k = 0; k < plan->nparts; k++) {
     const Program *p = b->made[k].compiled->program;
@@ -82,19 +108,19 @@ static DtypeSet used_products(const PackagePlan *plan, const PackageBuild *b) {
   return set;
 }
 
-// Compiles the parts for a build, with products of the given types left to the machine.
-static bool compile_parts(Session *s, PackagePlan *plan, PackageBuild *b, DtypeSet products) {
+bool package_compile(Session *s, PackagePlan *plan, PackageBuild *b, DtypeSet products) {
   s->stores = NULL;
   for (uint32_t k = 0; k < plan->nparts; k++)
-    if (!session_package(s, plan->part[k].of.graph, &plan->part[k].of, products, &b->made[k]))
+    if (!session_package(s, plan->part[k].of.graph, &plan->part[k].of, products, b->epilogues,
+                         &b->made[k]))
       return false;
-  b->products = used_products(plan, b);
+  b->products = package_products(plan, b);
   return true;
 }
 
 static PackageBuild *new_build(PackagePlan *plan, const char *level) {
   PackageBuild *b = &plan->build[plan->nbuilds++];
-  *b = (PackageBuild){.cpu = level, .level = strcmp(level, "native") ? level : NULL};
+  *b = (PackageBuild){.name = level, .level = strcmp(level, "native") ? level : NULL};
   return b;
 }
 
@@ -104,14 +130,16 @@ static bool add_builds(Session *s, PackagePlan *plan, const char *level) {
   bool native = !strcmp(level, "native");
   if (native) sure = all = session_products(s, s->model->graph);
   PackageBuild *b = new_build(plan, level);
-  if (!compile_parts(s, plan, b, all)) return false;
+  if (!package_compile(s, plan, b, all)) return false;
   if (!(b->products & ~sure)) return true;
-  return compile_parts(s, plan, new_build(plan, level), sure);
+  return package_compile(s, plan, new_build(plan, level), sure);
 }
 
 bool package_builds(Session *s, PackagePlan *plan) {
   for (uint32_t i = 0; i < plan->nlevels; i++)
-    if (!add_builds(s, plan, plan->level[i])) return false;
+    if (!(plan->gpu ? package_gpu_builds(s, plan, gpu_level(plan->level[i]))
+                    : add_builds(s, plan, plan->level[i])))
+      return false;
   return true;
 }
 

@@ -175,7 +175,9 @@ static bool emit_text(Session *s, const PackagePlan *plan, const char *out, bool
   const PackageBuild *b = &plan->build[0];
   const CodeOptions options = {.opt = (int)opt, .level = b->level};
   const Compiled *c = b->made[package_emitted(plan)].compiled;
-  const char *text = code_text(s->arena, c->program, c->kernels, &options, assembly, s->diag);
+  const char *text = b->gpu
+                         ? package_gpu_text(s, b, (uint32_t)package_emitted(plan))
+                         : code_text(s->arena, c->program, c->kernels, &options, assembly, s->diag);
   return text && session_write(s, out, text, strlen(text), false, (Pos){0});
 }
 

@@ -15,11 +15,20 @@ typedef struct PackagePart {
   bool any_rows;
 } PackagePart;
 
-// A level of --cpu, for one way to compute products.
+// A level of GPUs: the compute capability (times 10) from which on its code runs.
+typedef struct GpuLevel {
+  const char *name; // "sm_80"
+  GpuTarget target;
+  int capability;
+} GpuLevel;
+
+// A level of --cpu or --gpu, for one way to compute products.
 typedef struct PackageBuild {
-  const char *cpu;   // the name in package.json
-  const char *level; // CodeOptions.level; NULL: this CPU
-  DtypeSet products; // types whose products are none of generated kernels
+  const char *name;    // the level's, in package.json
+  const char *level;   // CodeOptions.level; NULL: this CPU
+  const GpuLevel *gpu; // NULL: it is for CPUs
+  DtypeSet products;   // types whose products are none of generated kernels
+  uint32_t epilogues;  // of a GPU: those that the products have (gpu_epilogues)
   Compilation made[PACKAGE_PARTS];
 } PackageBuild;
 
@@ -34,6 +43,7 @@ typedef struct PackageText {
 
 typedef struct PackagePlan {
   bool trains, generates;
+  bool gpu;         // it is for GPUs
   PackageText text; // of a plan that generates
   uint32_t nlevels, nparts, nbuilds;
   uint32_t nvalues; // of the package that was written, and their bytes
@@ -61,10 +71,29 @@ MUST_USE bool package_text_parts(Session *s, PackagePlan *plan);
 // Returns what package.json says about them.
 json_t *package_text_json(const PackageText *x);
 // -- package_builds.c
-// Reads --cpu and --for. Returns false after an error.
+// Reads --for, and --cpu or --gpu. Returns false after an error.
 MUST_USE bool package_options(Session *s, PackagePlan *plan);
 // Compiles the parts up to their programs, for every build. Returns false after an error.
 MUST_USE bool package_builds(Session *s, PackagePlan *plan);
+// -- package_gpu.c: the builds for GPUs
+// Returns the level of this name, or NULL; the names of all, with NULL behind the last one.
+const GpuLevel *gpu_level(const char *name);
+extern const char *const gpu_level_names[];
+// Compiles the parts for a level, as often as libraries of products may differ. Returns false after
+// an error.
+MUST_USE bool package_gpu_builds(Session *s, PackagePlan *plan, const GpuLevel *level);
+// Writes the launches and the code of part k. Returns the files, or NULL after an error.
+struct PackageWriter;
+json_t *package_gpu_code(Session *s, struct PackageWriter *w, const char *stem, const Program *p,
+                         const PackageBuild *b, uint32_t k);
+// Returns the code of the kernels of part k as text, or NULL after an error.
+char *package_gpu_text(Session *s, const PackageBuild *b, uint32_t k);
+// -- package_builds.c
+// Returns the types of the products in all parts that are none of generated kernels.
+DtypeSet package_products(const PackagePlan *plan, const PackageBuild *b);
+// Compiles the parts for a build, with products of these types left to the machine. Returns false
+// after an error.
+MUST_USE bool package_compile(Session *s, PackagePlan *plan, PackageBuild *b, DtypeSet products);
 // Returns the index of the part that objects and executables run, or -1.
 int package_emitted(const PackagePlan *plan);
 // -- package_make.c

@@ -94,9 +94,9 @@ static const char *build_name(const Making *m, const PackageBuild *b) {
   uint32_t same = 0, at = 0;
   for (uint32_t i = 0; i < m->plan->nbuilds; i++) {
     if (&m->plan->build[i] == b) at = same;
-    same += !strcmp(m->plan->build[i].cpu, b->cpu);
+    same += !strcmp(m->plan->build[i].name, b->name);
   }
-  return same < 2 ? b->cpu : arena_printf(m->s->arena, "%s.%u", b->cpu, at + 1);
+  return same < 2 ? b->name : arena_printf(m->s->arena, "%s.%u", b->name, at + 1);
 }
 
 static bool put_code(Making *m, const char *file, const Program *p, const PackageBuild *b,
@@ -127,19 +127,28 @@ static json_t *put_part(Making *m, const PackageBuild *b, uint32_t k) {
   const Compilation *c = &b->made[k];
   const char *stem = arena_printf(a, "%s.%s", m->plan->part[k].name, build_name(m, b)),
              *file = arena_printf(a, "%s.program", stem), *code = arena_printf(a, "%s.o", stem);
+  json_t *files = NULL;
   const Program *p = packed_program(m, c->compiled->program);
   size_t n;
   char *bytes = pack_write(&pack_of_program, p, source_name, m->s, &n);
   check_readable(file, bytes, n);
-  bool ok = package_put(m->writer, file, bytes, n) && put_code(m, code, p, b, c);
+  bool ok = package_put(m->writer, file, bytes, n);
   free(bytes);
-  return ok ? json_pack("{s:s, s:s}", "program", file, "object", code) : NULL;
+  if (ok && b->gpu) files = package_gpu_code(m->s, m->writer, stem, p, b, k);
+  if (ok && !b->gpu && put_code(m, code, p, b, c)) files = json_pack("{s:s}", "object", code);
+  if (files) json_object_set_new(files, "program", json_string(file));
+  return files;
 }
 
 static json_t *put_build(Making *m, const PackageBuild *b) {
   json_t *out = json_object(), *types = json_array();
-  json_object_set_new(out, "cpu", json_string(b->cpu));
-  if (!b->level) json_object_set_new(out, "identity", json_string(host_identity(m->s->arena)));
+  json_object_set_new(out, b->gpu ? "gpu" : "cpu", json_string(b->name));
+  if (b->gpu) {
+    json_object_set_new(out, "capability", json_integer(b->gpu->capability));
+    json_object_set_new(out, "epilogues", json_integer(b->epilogues));
+  }
+  if (b->gpu ? b->gpu->target == GPU_EMULATED : !b->level)
+    json_object_set_new(out, "identity", json_string(host_identity(m->s->arena)));
   for (int t = 0; t < TYPE_COUNT; t++)
     if (b->products & dtype_bit((Dtype)t))
       json_array_append_new(types, json_string(dtype_text((Dtype)t)));
@@ -215,6 +224,7 @@ static void describe(Making *m) {
   json_object_set_new(m->root, "schema", json_string(PACKAGE_SCHEMA));
   json_object_set_new(m->root, "meshc", json_string(MESHC_VERSION));
   json_object_set_new(m->root, "model", json_text(last_part(s->opt->argument.at[0])));
+  json_object_set_new(m->root, "device", json_string(m->plan->gpu ? "cuda" : "cpu"));
   json_object_set_new(m->root, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(m->root, "layout", layout_json(s));
   json_object_set_new(m->root, "seed", json_integer((json_int_t)s->model->graph->spec.seed));
@@ -279,7 +289,7 @@ static void report(const Session *s, const PackagePlan *plan, const char *path, 
   for (uint32_t k = 0; k < plan->nparts; k++)
     out->programs = arena_printf(a, "%s%s%s", out->programs, k ? ", " : "", plan->part[k].name);
   for (uint32_t i = 0; i < plan->nbuilds; i++)
-    out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", plan->build[i].cpu,
+    out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", plan->build[i].name,
                                plan->build[i].products ? " with products" : "");
 }
 
@@ -304,10 +314,10 @@ bool package_check(Session *s) {
   }
   int kind;
   if (!read_emit(s, &kind)) return false;
-  if (!session_for_gpu(s)) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
-             "packages for a GPU are not in this version of meshc");
-  return diag_hint(s->diag, "make one for CPUs: leave out --device");
+  if (!session_for_gpu(s) || kind != EMIT_LLVM) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EMIT)->pos,
+             "--emit llvm is for CPUs");
+  return diag_hint(s->diag, "--emit asm writes PTX");
 }
 
 bool package_make(Session *s, PackageFacts *out) {

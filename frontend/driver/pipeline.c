@@ -135,7 +135,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   if (last == AFTER_FUSE) return;
   // Write loop nests, the schedule, and the memory plan.
   Compiled *made = program_build(a, out->fusion, &opt->codegen);
-  if (opt->gpu) out->transfers = gpu_transfers(a, made, opt->each);
+  if (opt->gpu || opt->transfers) out->transfers = gpu_transfers(a, made, opt->each);
   out->compiled = made;
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }

@@ -102,11 +102,11 @@ typedef struct ProgramWay {
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it
-// computes without generated kernels (CodegenOptions.products). All programs since s->stores was
-// NULL share parameters and states. Returns false after an error, also if the program needs more
-// than --memory.
+// computes without generated kernels; `epilogues`: what products do on its GPU (CodegenOptions of
+// these names). All programs since s->stores was NULL share parameters and states. Returns false
+// after an error, also if the program needs more than --memory.
 MUST_USE bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
-                              Compilation *out);
+                              uint32_t epilogues, Compilation *out);
 // Returns the types of products that this machine computes for g without generated kernels.
 DtypeSet session_products(const Session *s, const Graph *g);
 // Compiles graph g to machine code, in memory of `a`, on this rank alone. The program is not
@@ -159,6 +159,8 @@ bool text_ends(const char *text, const char *end);
 // -- device.c: --device ---------------------------------------------------------------------------
 // Returns whether programs are compiled for a GPU: --device cuda.
 bool session_for_gpu(const Session *s);
+// Returns whether programs run on one GPU per process: the open one, or that of a package.
+bool session_has_gpu(const Session *s);
 // Returns whether --precision tf32 is given: products of f32 on a GPU may round their factors.
 bool session_tf32(const Session *s);
 // Checks --device, and the options that the device does not support. Returns false after an error.

@@ -8,7 +8,7 @@
 
 // Returns the bytes that a processor has of the GPU, which all of them share in one process.
 static double gpu_memory_each(const Session *s) {
-  double all = (double)gpu_facts(s->gpu)->memory;
+  double all = s->gpu ? (double)gpu_facts(s->gpu)->memory : (double)s->machine.memory;
   int64_t n = s->ranks ? ranks_processors(s->ranks) : mesh_size(&s->model->mesh);
   return floor(all / (double)n);
 }
@@ -24,7 +24,8 @@ bool session_memory(const Session *s, double *out) {
   *out = s->budget;
   if (s->budget > 0) return true;
   *out = (double)s->machine.memory;
-  if (!use && s->gpu && !option_given(s->opt, OPTION_MACHINE)) *out = gpu_memory_each(s);
+  if (!use && session_has_gpu(s) && !option_given(s->opt, OPTION_MACHINE))
+    *out = gpu_memory_each(s);
   if (!use) return true;
   char *end;
   double x = strtod(use->text, &end);
@@ -222,10 +223,12 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
 }
 
 bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
-                     Compilation *out) {
+                     uint32_t epilogues, Compilation *out) {
   PipelineOptions options;
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
   if (options.codegen.products) options.codegen.products = products;
+  options.codegen.epilogues = epilogues;
+  options.transfers = session_for_gpu(s);
   if (!pipeline_run(s->arena, g, &options, "program", s->diag, out)) return false;
   if (!s->stores) s->stores = out->compiled->program;
   return planned_alike(out, s->diag) && memory_suffices(s, out, true);

@@ -38,6 +38,19 @@ typedef struct GpuEntry {
   int64_t scratch;
 } GpuEntry;
 
+// What a package has of a program for a GPU beside the program and the images: pack_of_launches
+// (ir/program/pack.h) writes it.
+typedef struct GpuPartKernels {
+  uint32_t first, second; // PartPlan.kernel and least_kernel (collectives/local/transfer_plan.h)
+} GpuPartKernels;
+typedef struct GpuLaunches {
+  uint32_t nentries, nparts;
+  GpuEntry *entry; // by kernel of the program
+  // of all parts of all collectives, in the order of the instructions. The rest of their plans
+  // follows from the program (transfer_plans).
+  GpuPartKernels *part;
+} GpuLaunches;
+
 // Code of a GPU: PTX text that ends in NUL, or an object for the emulator.
 typedef struct GpuImage {
   const void *at;

@@ -27,7 +27,7 @@ static meshc_program *bind(meshc_model *m, PackageProgram *of) {
                                .share = library_shared(m),
                                .seed = pm->package->seed,
                                .must_be_finite = p->trains ? pm->package->watch : NULL};
-  p->exec = exec_new(p->program, &options, m->diag);
+  p->exec = package_exec(of, &options, m->diag);
   if (!p->exec) return NULL;
   library_list_program(p);
   return p;
@@ -238,7 +238,7 @@ static bool open_package(Opening *o) {
   o->model = &m->base;
   if (!read_options(m, o->options)) return false;
   m->package = o->text ? package_open_packed(a, o->path, o->text, o->bytes, m->base.diag)
-                       : package_open(a, o->path, m->base.diag);
+                       : package_open(a, o->path, NULL, m->base.diag);
   if (!m->package) return false;
   list_model(m);
   return true;

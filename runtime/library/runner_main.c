@@ -54,6 +54,8 @@ static const RunnerOption text_options[] = {
     {"--threads", "N", "default: as many as cores", INTEGER, OUTPUT(threads), 1, 4096},
     {0}};
 
+static const char *const no_options[] = {NULL};
+
 static const RunnerOption *options_of(const Package *p) {
   return p->text ? text_options : output_options;
 }
@@ -79,7 +81,7 @@ static void list_tensors(const Program *program, FILE *to) {
 static void help(const Package *p, const char *name, FILE *to) {
   fprintf(to, "usage: %s [option...]\n\n%s %s, compiled by meshc %s for %s.\n\n", name,
           p->text ? "Generates text with" : "Computes the outputs of", p->model, p->version,
-          p->cpu);
+          p->build);
   list_options(options_of(p), to);
   fprintf(to, "\n");
   if (!p->text) list_tensors(&package_program(p, "predict")->program, to);
@@ -207,7 +209,7 @@ static bool compute(Runner *r, const Package *p, Exec *e, PackageBatches *b) {
 static void run_outputs(Runner *r, const Package *p) {
   const ExecOptions options = {.threads = (int)r->threads, .seed = p->seed};
   PackageBatches batches = {0};
-  Exec *e = exec_new(&package_program(p, "predict")->program, &options, r->diag);
+  Exec *e = package_exec(package_program(p, "predict"), &options, r->diag);
   if (e) (void)!compute(r, p, e, &batches);
   for (uint32_t i = 0; i < batches.nresults; i++) array_free(&batches.result[i].array);
   for (uint32_t i = 0; i < batches.nfeeds; i++) array_free(&batches.feed[i].array);
@@ -230,6 +232,7 @@ int main(int argc, char **argv) {
   process_own();
   r.arena = arena_new();
   r.diag = diag_new(r.arena);
+  diag_program(r.diag, r.name, no_options); // until it is known what the package does
   Package *p = open_own(&r);
   if (p) run(&r, p, argc, argv);
   package_close(p);

@@ -4,10 +4,13 @@
 //   package.json            what is in it, with sizes and checksums of all other files
 //   PROGRAM.BUILD.program   a Program (ir/program/pack.h)
 //   PROGRAM.BUILD.o         the machine code of its kernels, for one kind of processor
+//   PROGRAM.BUILD.ptx       or their code for a GPU, and
+//   PROGRAM.BUILD.launches  how they are launched there (GpuLaunches of ir/program/gpu.h)
 //   weights.safetensors     parameters and states
 //
-// A build is all programs compiled for a level of the CPU, and for what computes products of
-// matrices there. The first build that this machine can run is used.
+// A build is all programs compiled for a level of the CPU or of GPUs, and for what computes
+// products of matrices there. The first build that this machine can run is used. A package is for
+// CPUs or for GPUs.
 //
 // A packed package is one block of bytes: u64 length of package.json, package.json, then the other
 // files in the order in which it lists them, each at a multiple of PACK_ALIGN bytes.
@@ -44,6 +47,7 @@ typedef struct PackageProgram {
   bool any_rows;    // it may run batches with fewer rows (exec_rows)
   Program program;  // with the addresses of its kernels
   Image *image;
+  GpuProgram *on_gpu; // of a package for GPUs; then `image` is NULL
   uint32_t nclasses;
   PackageClasses *classes; // of outputs that have names
 } PackageProgram;
@@ -68,7 +72,8 @@ typedef struct PackageSource PackageSource;
 typedef struct Package {
   const char *path;
   const char *model, *version; // path of the model; version of meshc that has made the package
-  const char *cpu;             // the build that was chosen: "x86-64-v3"
+  const char *build;           // the build that was chosen: "x86-64-v3", "sm_80"
+  Gpu *gpu;                    // of a package for GPUs
   uint64_t seed;               // of random numbers in steps, and of the order of rows
   int64_t steps;               // training steps that the values had done
   const char *micro;           // dim of inputs that counts the micro-batches of a step, or NULL
@@ -86,10 +91,13 @@ typedef struct Package {
 // Opens the package in folder `path`, or the packed one in bytes[0..n), which must live as long as
 // the package; `path` is then its name in messages. Loads the programs of the build for this
 // machine. All memory but machine code is allocated in `a`. Returns NULL after an error in d: files
-// that are missing, damaged or of another version of meshc, or no build for this CPU.
-Package *package_open(Arena *a, const char *path, Diag *d);
+// that are missing, damaged or of another version of meshc, or no build for this CPU or GPU. ranks:
+// those that run it together; NULL: this process does.
+Package *package_open(Arena *a, const char *path, Ranks *ranks, Diag *d);
 Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
-void package_close(Package *p);
+void package_close(Package *p); // after all Execs of its programs; p may be NULL
+// Binds a program to memory: exec_new on the device that the package is for.
+Exec *package_exec(const PackageProgram *p, const ExecOptions *options, Diag *d);
 // Returns whether `path` is a folder with a package.
 bool package_is(const char *path);
 bool package_is_micro(const Package *p, const char *dim);

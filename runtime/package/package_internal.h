@@ -34,6 +34,16 @@ enum { VALUE_KINDS = 3 };
 // Returns what a description says about generated text, or NULL if it is broken.
 const PackageTextFacts *package_text_read(Arena *a, const json_t *x);
 
+// -- package_gpu.c: of packages for GPUs
+// Opens the GPU of this machine. Returns false after an error in d.
+MUST_USE bool package_gpu_open(Package *p, Ranks *ranks, Diag *d);
+// Returns whether the GPU, with the libraries of this machine, runs a build.
+bool package_gpu_fits(Arena *a, Gpu *gpu, const json_t *build);
+// Loads the code of p->program, whose files the description lists. Returns false after an error in
+// d.
+MUST_USE bool package_gpu_load(Arena *a, Package *package, PackageProgram *p, const json_t *files,
+                               Diag *d);
+
 // -- package_source.c ---------------------------------------------------------------------------
 // Reports that the package is damaged, and in which way. Returns false.
 bool package_damaged(const PackageSource *s, const char *file, const char *why, Diag *d);

@@ -11,6 +11,7 @@ typedef struct Opening {
   Arena *arena;
   Diag *diag;
   Package *package;
+  Ranks *ranks;
   json_t *root;
 } Opening;
 
@@ -46,23 +47,37 @@ static bool runs_here(const Opening *o, const json_t *build) {
   const char *cpu = json_string_value(json_object_get(build, "cpu")), *only = getenv("MESHC_CPU");
   const char *identity = json_string_value(json_object_get(build, "identity"));
   DtypeSet products = types_of(json_object_get(build, "products"));
+  if (o->package->gpu) return package_gpu_fits(o->arena, o->package->gpu, build);
   if (!cpu || (only && *only && strcmp(only, cpu) != 0)) return false;
   bool fits = identity ? !strcmp(identity, host_identity(o->arena)) : host_has_level(cpu);
   return fits && (products & ~product_types(products)) == 0;
 }
 
-static bool no_build(const Opening *o, const json_t *builds) {
+static const char *list_builds(const Opening *o, const json_t *builds) {
   const char *list = "";
   for (size_t i = 0; i < json_array_size(builds); i++) {
     const json_t *build = json_array_get(builds, i);
-    const char *cpu = json_string_value(json_object_get(build, "cpu"));
-    list = arena_printf(o->arena, "%s%s%s%s", list, i ? ", " : "", cpu ? cpu : "?",
+    const char *name = json_string_value(json_object_get(build, o->package->gpu ? "gpu" : "cpu"));
+    list = arena_printf(o->arena, "%s%s%s%s", list, i ? ", " : "", name ? name : "?",
                         json_object_get(build, "identity") ? " (one model of CPU)" : "");
   }
-  const char *only = getenv("MESHC_CPU");
+  return *list ? list : "none";
+}
+
+static bool no_build(const Opening *o, const json_t *builds) {
+  const char *only = getenv("MESHC_CPU"), *list = list_builds(o, builds);
+  const GpuFacts *gpu = o->package->gpu ? gpu_facts(o->package->gpu) : NULL;
+  if (gpu) {
+    diag_error(o->diag, DIAG_UNAVAILABLE, (Pos){0},
+               "%s has no code for this GPU, %s of compute capability %d.%d: it has %s",
+               o->package->path, gpu->name, gpu->capability / 10, gpu->capability % 10, list);
+    return diag_hint(o->diag,
+                     "compile for it: meshc compile MODEL --device cuda --gpu sm_%d -o DIR",
+                     gpu->capability);
+  }
   diag_error(o->diag, DIAG_UNAVAILABLE, (Pos){0},
              "%s has no code for this processor, %s%s%s: it has %s", o->package->path, host_name(),
-             only && *only ? ", with MESHC_CPU=" : "", only ? only : "", *list ? list : "none");
+             only && *only ? ", with MESHC_CPU=" : "", only ? only : "", list);
   return diag_hint(o->diag, "compile for it: meshc compile MODEL --cpu x86-64-v2,x86-64-v3 -o DIR");
 }
 
@@ -158,7 +173,7 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
   const json_t *files = name ? json_object_get(build, name) : NULL;
   const char *file = text_of(o, json_object_get(files, "program")),
              *code = text_of(o, json_object_get(files, "object"));
-  if (!file || !code) return broken(o, "has a broken entry of a program");
+  if (!file || (!code && !package->gpu)) return broken(o, "has a broken entry of a program");
   PackageProgram *p = &package->program[package->nprograms++];
   p->name = name;
   p->any_rows = json_is_true(json_object_get(entry, "any_rows"));
@@ -169,13 +184,18 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
       !program_sound(&p->program, why))
     return package_damaged(package->source, file, why, o->diag);
   no_initial_values(package, &p->program);
-  return load_code(o, p, code);
+  return package->gpu ? package_gpu_load(o->arena, package, p, files, o->diag)
+                      : load_code(o, p, code);
 }
 
 static bool load_programs(const Opening *o) {
-  const json_t *programs = json_object_get(o->root, "programs"), *build = choose_build(o);
+  const json_t *programs = json_object_get(o->root, "programs");
+  const char *device = json_string_value(json_object_get(o->root, "device"));
+  bool gpu = device && !strcmp(device, "cuda");
+  if (gpu && !package_gpu_open(o->package, o->ranks, o->diag)) return false;
+  const json_t *build = choose_build(o);
   if (!build) return false;
-  o->package->cpu = text_of(o, json_object_get(build, "cpu"));
+  o->package->build = text_of(o, json_object_get(build, gpu ? "gpu" : "cpu"));
   o->package->program = arena_array(o->arena, PackageProgram, json_array_size(programs) + 1);
   for (size_t i = 0; i < json_array_size(programs); i++)
     if (!load_program(o, build, json_array_get(programs, i))) return false;
@@ -269,13 +289,13 @@ static bool read_text(const Opening *o) {
   return o->package->text || broken(o, "has a broken entry of generated text");
 }
 
-static Package *open_source(Arena *a, PackageSource source, Diag *d) {
+static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, Diag *d) {
   Package *p = arena_new_of(a, Package);
   p->source = arena_copy(a, &source, sizeof source);
   p->path = source.path;
   const char *text;
   size_t n;
-  Opening o = {.arena = a, .diag = d, .package = p};
+  Opening o = {.arena = a, .diag = d, .package = p, .ranks = ranks};
   o.root = source_describe(a, p->source, &text, &n, d);
   if (!o.root) return NULL;
   read_facts(&o);
@@ -287,23 +307,29 @@ static Package *open_source(Arena *a, PackageSource source, Diag *d) {
   return NULL;
 }
 
-Package *package_open(Arena *a, const char *path, Diag *d) {
+Package *package_open(Arena *a, const char *path, Ranks *ranks, Diag *d) {
   if (package_is(path))
-    return open_source(a, (PackageSource){.path = arena_text(a, path, strlen(path))}, d);
+    return open_source(a, (PackageSource){.path = arena_text(a, path, strlen(path))}, ranks, d);
   diag_error(d, DIAG_FILE_MISSING, (Pos){0}, "%s is no package: it has no " PACKAGE_FILE, path);
   diag_hint(d, "meshc compile MODEL -o DIR makes a package");
   return NULL;
 }
 
 Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d) {
-  return open_source(a, (PackageSource){.path = path, .memory = bytes, .bytes = (int64_t)n}, d);
+  return open_source(a, (PackageSource){.path = path, .memory = bytes, .bytes = (int64_t)n}, NULL,
+                     d);
 }
 
 void package_close(Package *p) {
   for (uint32_t i = 0; p && i < p->nprograms; i++) {
     image_free(p->program[i].image);
+    gpu_program_free(p->program[i].on_gpu);
     p->program[i].image = NULL;
+    p->program[i].on_gpu = NULL;
   }
+  if (!p) return;
+  gpu_close(p->gpu, true);
+  p->gpu = NULL;
 }
 
 bool package_is_micro(const Package *p, const char *dim) {

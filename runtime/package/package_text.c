@@ -88,11 +88,11 @@ static bool open_programs(Arena *a, const Package *p, const ExecOptions *options
   ExecOptions with = *options;
   if (!g->step) {
     g->own_step = true;
-    g->step = exec_new(&use->step->program, options, d);
+    g->step = package_exec(use->step, options, d);
     if (!g->step || !package_load(p, &use->step->program, g->step, d)) return false;
   }
   with.share = g->step;
-  if (use->chunk) g->chunk = exec_new(&use->chunk->program, &with, d);
+  if (use->chunk) g->chunk = package_exec(use->chunk, &with, d);
   if (use->chunk && !g->chunk) return false;
   const DecoderProgram one = {.program = &use->step->program, .exec = g->step},
                        many = {.program = use->chunk ? &use->chunk->program : NULL,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/program/gpu.h"
 #include "ir/program/pack.h"
 #include "ir/program/program.h"
 
@@ -49,6 +50,7 @@ static void look_for_gaps(const PackRecord *r) {
 static void no_member_is_forgotten(void **state) {
   (void)state;
   look_for_gaps(&pack_of_program);
+  look_for_gaps(&pack_of_launches);
 }
 
 // -- a program ----------------------------------------------------------------------------------
@@ -218,11 +220,58 @@ static void unsound_programs_are_refused(void **state) {
   }
 }
 
+// -- launches of a GPU --------------------------------------------------------------------------
+
+static GpuEntry entries[] = {{.run = "k0", .threads = 256, .grain = 1024}};
+static GpuPartKernels parts[] = {{0, 0}};
+
+static bool read_launches(Arena *a, const char *bytes, size_t n) {
+  GpuLaunches l;
+  char why[PACK_WHY];
+  return pack_read(a, &pack_of_launches, bytes, n, diag_new(a), &l, why) &&
+         launches_sound(&l, &program, why);
+}
+
+static void damaged_launches_are_refused(void **state) {
+  (void)state;
+  const GpuLaunches l = {1, 1, entries, parts};
+  size_t n;
+  char *bytes = pack_write(&pack_of_launches, &l, NULL, NULL, &n);
+  Arena *a = arena_new();
+  assert_true(read_launches(a, bytes, n));
+  for (size_t k = 0; k < n; k++) assert_false(read_launches(a, bytes, k));
+  for (size_t i = 8; i < n; i++)
+    for (int bit = 0; bit < 8; bit++) {
+      bytes[i] ^= (char)(1 << bit);
+      (void)read_launches(a, bytes, n);
+      bytes[i] ^= (char)(1 << bit);
+    }
+  free(bytes);
+  arena_free(a);
+}
+
+static void unsound_launches_are_refused(void **state) {
+  (void)state;
+  static const GpuEntry wrong[] = {{.run = "k0", .threads = 48},
+                                   {.threads = 32},
+                                   {.run = "k0", .threads = 32, .combine = "k0_combine"}};
+  char why[PACK_WHY];
+  for (size_t i = 0; i < countof(wrong); i++) {
+    GpuEntry entry = wrong[i];
+    assert_false(launches_sound(&(GpuLaunches){1, 0, &entry, NULL}, &program, why));
+  }
+  assert_false(launches_sound(&(GpuLaunches){0}, &program, why)); // no entry for the kernel
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_member_is_forgotten),       cmocka_unit_test(a_program_comes_back),
-      cmocka_unit_test(another_version_is_refused),   cmocka_unit_test(damage_is_survived),
+      cmocka_unit_test(no_member_is_forgotten),
+      cmocka_unit_test(a_program_comes_back),
+      cmocka_unit_test(another_version_is_refused),
+      cmocka_unit_test(damage_is_survived),
       cmocka_unit_test(unsound_programs_are_refused),
+      cmocka_unit_test(damaged_launches_are_refused),
+      cmocka_unit_test(unsound_launches_are_refused),
   };
   return cmocka_run_group_tests_name("ir_pack", tests, NULL, NULL);
 }

@@ -1,0 +1,123 @@
+// Builds of a package for a GPU: whether they fit the GPU of this machine, and their code, which
+// the driver assembles when it is loaded.
+//
+//   PROGRAM.BUILD.program    the Program
+//   PROGRAM.BUILD.launches   how its kernels are launched (GpuLaunches)
+//   PROGRAM.BUILD.N.ptx      their code, as PTX; PROGRAM.BUILD.N.o for the emulator of tests
+#include "collectives/local/transfer_plan.h"
+#include "ir/base/host.h"
+#include "ir/program/gpu.h"
+#include "ir/program/pack.h"
+#include "runtime/package/package_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// -- the GPU ------------------------------------------------------------------------------------
+
+bool package_gpu_fits(Arena *a, Gpu *gpu, const json_t *build) {
+  const GpuFacts *facts = gpu_facts(gpu);
+  json_int_t capability = json_integer_value(json_object_get(build, "capability")),
+             epilogues = json_integer_value(json_object_get(build, "epilogues"));
+  const char *identity = json_string_value(json_object_get(build, "identity"));
+  if (identity ? !facts->emulated || strcmp(identity, host_identity(a)) != 0
+               : capability <= 0 || capability > facts->capability)
+    return false;
+  if (json_array_size(json_object_get(build, "products")) == 0) return true;
+  return gpu_library_of_products() && ((uint32_t)epilogues & ~gpu_epilogues(gpu)) == 0;
+}
+
+bool package_gpu_open(Package *p, Ranks *ranks, Diag *d) {
+  if (ranks)
+    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+                      "%s is a package for one GPU, which ranks do not share", p->path);
+  p->gpu = gpu_open(NULL, d);
+  if (p->gpu) return true;
+  diag_note(d, (Pos){0}, "%s was compiled for GPUs", p->path);
+  return false;
+}
+
+// -- launches -----------------------------------------------------------------------------------
+
+static bool is_kernel(const Program *p, uint32_t k, int64_t pointers, int64_t slots) {
+  return k < p->nkernels && p->kernel[k].nptr == pointers && p->kernel[k].nslot == slots;
+}
+
+// Sets the kernels of the parts of one collective. Returns false if they are none that carry it
+// out.
+static bool set_kernels(const Program *p, uint32_t n, PartPlan *plan, const GpuPartKernels *from) {
+  for (uint32_t i = 0; i < n; i++) {
+    PartPlan *x = &plan[i];
+    int64_t slots = x->nloops + x->from_moves + x->to_moves;
+    if (x->nloops == 0) continue; // nothing moves
+    if (!is_kernel(p, from[i].first, x->sources + x->results, slots) ||
+        !is_kernel(p, from[i].second, x->sources + x->least_results, slots))
+      return false;
+    x->kernel = from[i].first;
+    x->least_kernel = from[i].second;
+  }
+  return true;
+}
+
+// Makes the plans of all collectives. Returns NULL if the launches do not fit the program.
+static PartPlan **make_plans(Arena *a, const Program *p, const GpuLaunches *l) {
+  PartPlan **out = arena_array(a, PartPlan *, p->ninstrs + 1);
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    const Collective *w = &p->instr[i].u.collective;
+    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
+    if (w->nparts > l->nparts - used) return NULL;
+    out[i] = transfer_plans(a, p, w);
+    if (!set_kernels(p, w->nparts, out[i], l->part + used)) return NULL;
+    used += w->nparts;
+  }
+  return used == l->nparts ? out : NULL;
+}
+
+// -- loading ------------------------------------------------------------------------------------
+
+static bool read_launches(Arena *a, const Package *package, const Program *p, const char *file,
+                          GpuParts *out, Diag *d) {
+  GpuLaunches *l = arena_new_of(a, GpuLaunches);
+  char why[PACK_WHY];
+  size_t n;
+  const char *bytes = file ? source_file(a, package->source, file, &n, d) : NULL;
+  if (!bytes)
+    return !file && package_damaged(package->source, PACKAGE_FILE, "names no launches", d);
+  if (!pack_read(a, &pack_of_launches, bytes, n, d, l, why) || !launches_sound(l, p, why))
+    return package_damaged(package->source, file, why, d);
+  out->entry = l->entry;
+  out->transfers = make_plans(a, p, l);
+  return out->transfers ||
+         package_damaged(package->source, file, "has other kernels than its collectives", d);
+}
+
+static bool read_images(Arena *a, const Package *package, const json_t *list, GpuParts *out,
+                        Diag *d) {
+  GpuImage *image = arena_array(a, GpuImage, json_array_size(list) + 1);
+  out->image = image;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *name = json_string_value(json_array_get(list, i));
+    GpuImage *x = &image[out->nimages++];
+    x->at = name ? source_file(a, package->source, name, &x->n, d) : NULL;
+    if (!name) return package_damaged(package->source, PACKAGE_FILE, "has a broken image", d);
+    if (!x->at) return false;
+  }
+  return true;
+}
+
+bool package_gpu_load(Arena *a, Package *package, PackageProgram *p, const json_t *files, Diag *d) {
+  GpuParts parts = {0};
+  const char *launches = json_string_value(json_object_get(files, "launches"));
+  if (!read_launches(a, package, &p->program, launches, &parts, d) ||
+      !read_images(a, package, json_object_get(files, "images"), &parts, d))
+    return false;
+  p->on_gpu = gpu_program_new(package->gpu, &p->program, &parts, d);
+  return p->on_gpu != NULL;
+}
+
+Exec *package_exec(const PackageProgram *p, const ExecOptions *options, Diag *d) {
+  ExecOptions with = *options;
+  with.device = gpu_program_device(p->on_gpu);
+  return exec_new(&p->program, &with, d);
+}
