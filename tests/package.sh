@@ -76,7 +76,8 @@ expect "no train block" 3 "the model has no train block.*E0404" "$meshc" compile
 expect "no outputs" 2 "the model has no output to predict" "$meshc" compile "$root/examples/lstm.mesh" -o no
 check "nothing was written" test ! -e no
 expect "an option of models" 2 "set:1:1: error: --set is an option of models, and levels is a package" "$meshc" predict levels --set b=2 --feed x=rows/x.npy
-expect "a command of models" 1 "levels is a package, which has no data blocks to train" "$meshc" train levels
+expect "a package without data" 1 "levels is a package without data to train on" "$meshc" train levels
+expect "a command of models" 1 "levels is a package, which is not evaluated" "$meshc" eval levels
 expect "an input that is missing" 2 "the input x is needed and not fed.*E0606" "$meshc" predict levels
 expect "an unknown input" 2 "the package has no input 'z'.*E0605" "$meshc" predict levels --feed z=rows/x.npy
 expect "an unknown output" 2 "the package has no output 'hidden'.*E0604" "$meshc" predict levels --feed x=rows/x.npy --fetch hidden
@@ -96,6 +97,75 @@ output x[b] = index[b] * 1.0
 END
 must "$meshc" run six.mesh --out six
 expect "rows of a batch that depend on one another" 5 "6 rows are no whole batches of 4, and the model mixes the rows" "$meshc" predict mixes --feed x=six/x.npy
+
+# -- training with the files of the data block ----------------------------------------------------------------------
+mkdir -p files
+awk 'BEGIN { for (i = 0; i < 90; i++) print (i * 7 % 13) / 10 "," (i * 5 % 11) / 10 "," i % 3 }' >files/rows.csv
+head -c 3000 "$root/README.md" >files/text.txt
+cat >table.mesh <<'END'
+dim b = 8, d = 2, classes = 3
+input x[b, d]
+input y[b]: i32
+param w[d, classes] ~ normal(std = 0.3)
+logits[b, classes] = sum[d](dropout(x, 0.1) * w)
+loss = mean[b](cross_entropy[classes](logits, y))
+metric accuracy = mean[b](argmax[classes](logits) == y)
+output logits
+data train over b { x = csv("rows.csv", columns = 0..2), y = csv("rows.csv", columns = 2..3), shuffle = true, seed = 5 }
+train loss { optimizer = adam(lr = 0.05), steps = 30, log = 10 }
+END
+cat >letters.mesh <<'END'
+dim b = 4, t = 8, vocab = 256, d = 8
+input ids[b, t]: i32
+input next[b, t]: i32
+param table[vocab, d] ~ normal(std = 0.3)
+logits[b, t, vocab] = sum[d](take[vocab](table, ids) * table)
+loss = mean[b, t](cross_entropy[vocab](logits, next))
+data train over b { ids = text("text.txt"), next = text("text.txt", offset = 1) }
+train loss { optimizer = sgd(lr = 0.5), epochs = 1, accumulate = 2 }
+END
+lines() { sed -n '/^step /{s/  [0-9.]* [mu]*s\/step.*//;p;}' "$tmp/out"; }
+for model in table letters; do
+  for mesh in "" "--mesh p=2 --layout b=p"; do
+    # shellcheck disable=SC2086
+    must "$meshc" train $model.mesh $mesh --data-dir files --save-params want.safetensors
+    lines >want.txt
+    # shellcheck disable=SC2086
+    must "$meshc" compile $model.mesh $mesh --data-dir files --for train --cpu native -o learns -q
+    must "$meshc" train learns --data-dir files --save-params got.safetensors
+    lines >got.txt
+    same "what training $model prints${mesh:+ on a mesh}" want.txt got.txt
+    same "what training $model leaves${mesh:+ on a mesh}" want.safetensors got.safetensors
+  done
+  must "$meshc" train learns --data-dir files --save-params got.safetensors --np 2
+  same "$model under ranks" want.safetensors got.safetensors
+  must "$meshc" compile $model.mesh --data-dir files --for train --cpu native --emit exe -o learns.run -q
+  must "$meshc" train $model.mesh --data-dir files --save-params want.safetensors
+  lines >want.txt
+  expect "an executable that trains $model" 0 "" env -i ./learns.run --train --data-dir files --save-params got.safetensors
+  lines >got.txt
+  same "what it prints" want.txt got.txt
+  same "what it leaves" want.safetensors got.safetensors
+done
+must "$meshc" compile table.mesh --data-dir files --for train --cpu native -o learns -q
+must "$meshc" compile table.mesh --data-dir files --for train --cpu native --emit exe -o learns.run -q
+expect "another number of steps" 0 "^step 12/12  loss" "$meshc" train learns --data-dir files --set train.steps=12
+expect "of an executable" 0 "^step 7/7  loss" ./learns.run --train --data-dir files --steps 7
+expect "another setting" 2 "a package takes --set train.steps=N, not 'b=2'" "$meshc" train learns --data-dir files --set b=2
+expect "no data" 5 "table.mesh:9:.*/rows.csv: No such file" "$meshc" train learns
+expect "no data for an executable" 5 "nowhere/rows.csv: No such file" ./learns.run --train --data-dir nowhere
+cp files/rows.csv files/rows.npz
+sed 's/rows.csv/rows.npz/g' table.mesh >odd.mesh
+must "$meshc" compile odd.mesh --data-dir files --for train --cpu native --emit exe -o odd.run -q
+expect "its data is not overwritten" 2 "files/rows.npz is also read in this run, as data" ./odd.run --train --data-dir files --save-params files/rows.npz
+same "the data is as before" files/rows.csv files/rows.npz
+sed 's/steps = 30/steps = 30, stop_early = loss(patience = 2, best = min)/' table.mesh >early.mesh
+echo 'data test over b { x = csv("rows.csv", columns = 0..2), y = csv("rows.csv", columns = 2..3) }' >>early.mesh
+must "$meshc" compile early.mesh --data-dir files --for train --cpu native -o early -q
+expect "a training that depends on evaluations" 1 "the training of early depends on evaluations.*E0807" "$meshc" train early --data-dir files
+cp -r learns learns2
+printf 'x' | dd of=learns2/train.data bs=1 seek=40 conv=notrunc 2>/dev/null
+expect "a damaged data block" 5 "learns2/train.data was changed" "$meshc" train learns2 --data-dir files
 
 # -- the library without the compiler ------------------------------------------------------------------------------
 must cmake --install "$build" --prefix "$tmp/prefix"

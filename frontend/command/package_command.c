@@ -9,20 +9,19 @@ bool package_given(const Session *s) {
 
 // The options of models that a package takes, too.
 static const OptionId taken[] = {
-    OPTION_FEED,        OPTION_FETCH,    OPTION_OUT,    OPTION_JSON,        OPTION_THREADS,
-    OPTION_QUIET,       OPTION_VERBOSE,  OPTION_NP,     OPTION_COMM,        OPTION_TIMEOUT,
-    OPTION_CHECK_DATA,  OPTION_LOG_RANK, OPTION_CHECK,  OPTION_PARAMS,      OPTION_STEPS,
-    OPTION_SAVE_PARAMS, OPTION_FAULT,    OPTION_PROMPT, OPTION_PROMPT_FILE, OPTION_MAX_TOKENS,
-    OPTION_TEMPERATURE, OPTION_TOP_K,    OPTION_TOP_P,  OPTION_BEAMS,       OPTION_STOP,
-    OPTION_SEED,        OPTION_DEVICE};
+    OPTION_FEED,        OPTION_FETCH,    OPTION_OUT,     OPTION_JSON,        OPTION_THREADS,
+    OPTION_QUIET,       OPTION_VERBOSE,  OPTION_NP,      OPTION_COMM,        OPTION_TIMEOUT,
+    OPTION_CHECK_DATA,  OPTION_LOG_RANK, OPTION_CHECK,   OPTION_PARAMS,      OPTION_STEPS,
+    OPTION_SAVE_PARAMS, OPTION_FAULT,    OPTION_PROMPT,  OPTION_PROMPT_FILE, OPTION_MAX_TOKENS,
+    OPTION_TEMPERATURE, OPTION_TOP_K,    OPTION_TOP_P,   OPTION_BEAMS,       OPTION_STOP,
+    OPTION_SEED,        OPTION_DEVICE,   OPTION_DATA_DIR};
 
-// The loops over data blocks are those of a model.
+// Evaluations combine metrics by operations of the model.
 static bool command_fits(const Session *s) {
-  if (s->opt->command == COMMAND_RUN || s->opt->command == COMMAND_PREDICT) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, (Pos){0}, "%s is a package, which has no data blocks to %s",
-             s->opt->argument.at[0], command_name(s->opt->command));
-  return diag_hint(s->diag, "meshc run %s --steps N --feed NAME=FILE trains on what is fed",
-                   s->opt->argument.at[0]);
+  if (s->opt->command != COMMAND_EVAL) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, (Pos){0}, "%s is a package, which is not evaluated",
+             s->opt->argument.at[0]);
+  return diag_hint(s->diag, "evaluate the model: meshc eval MODEL --params FILE");
 }
 
 // Hints name the options that a package takes.
@@ -35,7 +34,8 @@ static void tell_options(const Session *s) {
 bool package_options_fit(const Session *s) {
   tell_options(s);
   for (int id = 0; id < OPTION_COUNT; id++) {
-    bool fits = !option_given(s->opt, (OptionId)id);
+    bool fits = !option_given(s->opt, (OptionId)id) ||
+                (id == OPTION_SET && s->opt->command == COMMAND_TRAIN); // package_train.c
     for (size_t i = 0; i < countof(taken); i++) fits |= taken[i] == (OptionId)id;
     if (fits) continue;
     diag_error(s->diag, DIAG_USAGE, option_use(s->opt, (OptionId)id)->pos,
@@ -154,8 +154,17 @@ static bool finish(Running *r) {
   return true;
 }
 
+static int train(Session *s) {
+  Package *p = package_open(s->arena, s->opt->argument.at[0], s->ranks, s->diag);
+  int code = p ? package_train_command(s, p) : 0;
+  package_close(p);
+  return code;
+}
+
 int package_command(Session *s) {
   Running r = {.s = s};
+  if (s->opt->command == COMMAND_TRAIN)
+    return package_options_fit(s) && params_check(s) && outputs_check(s) ? train(s) : 0;
   bool ok = command_fits(s) && package_options_fit(s) && results_check(s) && outputs_check(s) &&
             option_integer(s->opt, OPTION_STEPS, 0, 1, INT64_MAX, s->diag, &r.steps) &&
             open_program(&r) && read_feeds(&r) && execute(&r);

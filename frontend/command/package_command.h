@@ -17,4 +17,7 @@ MUST_USE bool package_exec_options(const Session *s, const Package *p, const Pro
 // s->diag give it.
 int package_command(Session *s);
 
+// package_train.c: the command train.
+int package_train_command(Session *s, const Package *p);
+
 #endif

@@ -213,7 +213,7 @@ static bool emit(Emitting *e, PackagePlan *plan, PackageEmit kind) {
 
 bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit kind) {
   if (kind == EMIT_LLVM || kind == EMIT_ASM) return emit_text(s, plan, out, kind == EMIT_ASM);
-  int part = package_emitted(plan);
+  int part = package_emitted(plan) < 0 ? 0 : package_emitted(plan);
   const char *slash = strrchr(out, '/'), *model = strrchr(s->opt->argument.at[0], '/');
   const char *file = slash ? slash + 1 : out;
   size_t stem = strcspn(file, ".");

@@ -75,6 +75,10 @@ json_t *package_text_json(const PackageText *x);
 MUST_USE bool package_options(Session *s, PackagePlan *plan);
 // Compiles the parts up to their programs, for every build. Returns false after an error.
 MUST_USE bool package_builds(Session *s, PackagePlan *plan);
+// -- package_data.c: adds the data block of a package that trains, if the model has one. *out gets
+// what package.json says about it, or NULL. Returns false after an error.
+struct PackageWriter;
+MUST_USE bool package_data(Session *s, struct PackageWriter *w, const Graph *train, json_t **out);
 // -- package_gpu.c: the builds for GPUs
 // Returns the level of this name, or NULL; the names of all, with NULL behind the last one.
 const GpuLevel *gpu_level(const char *name);
@@ -83,7 +87,6 @@ extern const char *const gpu_level_names[];
 // an error.
 MUST_USE bool package_gpu_builds(Session *s, PackagePlan *plan, const GpuLevel *level);
 // Writes the launches and the code of part k. Returns the files, or NULL after an error.
-struct PackageWriter;
 json_t *package_gpu_code(Session *s, struct PackageWriter *w, const char *stem, const Program *p,
                          const PackageBuild *b, uint32_t k);
 // Returns the code of the kernels of part k as text, or NULL after an error.

@@ -255,6 +255,10 @@ static bool put_vocabulary(const Making *m) {
 static bool write_all(Making *m) {
   if (!make_values(m) || !put_vocabulary(m)) return false;
   describe(m);
+  json_t *training = NULL;
+  if (m->plan->trains && !package_data(m->s, m->writer, m->plan->part[0].of.graph, &training))
+    return false;
+  if (training) json_object_set_new(m->root, "training", training);
   json_t *builds = json_array();
   json_object_set_new(m->root, "steps", json_integer(m->steps));
   json_object_set_new(m->root, "builds", builds);
@@ -299,9 +303,10 @@ static bool read_emit(const Session *s, int *kind) {
   return option_word(s->opt, OPTION_EMIT, countof(kinds), kinds, s->diag, kind);
 }
 
-// Objects and executables compute outputs, or generate text.
+// Objects and executables compute outputs, or generate text; executables also train.
 static bool can_emit(const Session *s, const PackagePlan *plan, int kind) {
-  if (kind == EMIT_PACKAGE || package_emitted(plan) >= 0) return true;
+  bool data = plan->trains && s->model->graph->spec.data[DATA_TRAIN].present;
+  if (kind == EMIT_PACKAGE || package_emitted(plan) >= 0 || (kind == EMIT_EXE && data)) return true;
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_EMIT)->pos,
              "--emit %s is for predict, and the model has no output", kinds[kind]);
   return diag_hint(s->diag, "name values: --fetch NAME,...");

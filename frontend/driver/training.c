@@ -133,9 +133,7 @@ static bool is_train_loss(const Session *s, const char *name) {
   return false;
 }
 
-// Returns the n names of the scalar outputs that a training prints: the losses first, then the
-// metrics.
-static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
+const char *const *training_shown(Session *s, const Graph *g, uint32_t *n) {
   const char **names = arena_array(s->arena, const char *, g->output.n + 1);
   *n = 0;
   for (int pass = 0; pass < 2; pass++)
@@ -147,7 +145,7 @@ static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
   return (const char *const *)names;
 }
 
-static bool has_output(const Graph *g, const char *name) {
+bool training_has_output(const Graph *g, const char *name) {
   for (uint32_t i = 0; i < g->output.n; i++)
     if (g->output.at[i].kind == OUT_VALUE && !strcmp(g->output.at[i].name, name)) return true;
   return false;
@@ -168,7 +166,7 @@ static void log_names(Session *s, const Graph *g, TrainJob *job) {
   }
   job->logged = name;
   job->logged_as = as;
-  if (has_output(g, select_skipped)) job->skipped = select_skipped;
+  if (training_has_output(g, select_skipped)) job->skipped = select_skipped;
 }
 
 static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
@@ -258,7 +256,8 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   job->test = test->feed;
   job->metric = test->metric;
   job->nmetrics = test->nmetrics;
-  job->shown = shown_names(s, train->stale.graph ? train->stale.graph : train->graph, &job->nshown);
+  job->shown =
+      training_shown(s, train->stale.graph ? train->stale.graph : train->graph, &job->nshown);
   job->skip = spec->on_nonfinite == NONFINITE_SKIP;
   log_names(s, train->graph, job); // servers output nothing
   count_units(train, job);

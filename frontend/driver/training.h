@@ -45,6 +45,11 @@ MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, Pr
 
 // Returns the program of the step that computes losses and gradients.
 const Compilation *training_step(const ProgramRun *p);
+// Returns the n names of the scalar outputs that a training prints: the losses first, then the
+// metrics.
+const char *const *training_shown(Session *s, const Graph *g, uint32_t *n);
+// Returns whether the step g has an output of this name.
+bool training_has_output(const Graph *g, const char *name);
 // Reports an error if the model trains replicas (`sync`): only the training loop joins them. `what`
 // is what takes steps without it. Returns false after the error.
 MUST_USE bool training_without_sync(const Session *s, const char *what);

@@ -85,12 +85,15 @@ MUST_USE bool pack_read(Arena *a, const PackRecord *root, const char *bytes, siz
                         void *to, char *why);
 
 // pack_program.c: the record of a Program (ir/program/program.h). pack_gpu.c: that of a GpuLaunches
-// (ir/program/gpu.h).
-extern const PackRecord pack_of_program, pack_of_launches;
+// (ir/program/gpu.h). pack_data.c: that of a DataBlock (ir/program/spec.h).
+extern const PackRecord pack_of_program, pack_of_launches, pack_of_data_block;
 // Checks what the ranges of single fields do not say: loops nest, and places are in the memory of
 // their tensor. Returns false with a reason in why[0..PACK_WHY).
 struct Program;
 MUST_USE bool program_sound(const struct Program *p, char *why);
+// The same of a DataBlock.
+struct DataBlock;
+MUST_USE bool data_block_sound(const struct DataBlock *b, char *why);
 // The same of a GpuLaunches of program p.
 struct GpuLaunches;
 MUST_USE bool launches_sound(const struct GpuLaunches *l, const struct Program *p, char *why);

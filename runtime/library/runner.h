@@ -19,11 +19,15 @@ typedef struct Runner {
   Arena *arena;
   Diag *diag;
   const char *name, *out, *params;
-  int64_t threads;
+  const char *directory, *save; // of a training: where its data begins; a file for the parameters
+  int64_t threads, steps;
+  bool train;
   Words feed, fetch;
   TextOptions text;
 } Runner;
 
+// runner_train.c: trains with the files of the data block, prints losses, and writes parameters.
+void runner_train(Runner *r, const Package *p);
 // runner_text.c: generates text with a package of --for generate, and prints it.
 void runner_text(Runner *r, const Package *p);
 

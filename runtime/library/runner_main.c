@@ -35,7 +35,14 @@ static const RunnerOption output_options[] = {
      OUTPUT(out), 0, 0},
     {"--params", "FILE", "other parameters, .safetensors or .npz", WORD, OUTPUT(params), 0, 0},
     {"--threads", "N", "default: as many as cores", INTEGER, OUTPUT(threads), 1, 4096},
+    {"--train", NULL, "train with the files of the model's data block", SWITCH, OUTPUT(train), 0,
+     0},
+    {"--data-dir", "DIR", "where they are; default: here", WORD, OUTPUT(directory), 0, 0},
+    {"--steps", "N", "default: as many as the model says", INTEGER, OUTPUT(steps), 1, 0x1p53},
+    {"--save-params", "FILE", "write what was trained, .safetensors or .npz", WORD, OUTPUT(save), 0,
+     0},
     {0}};
+enum { TRAIN_OPTIONS = 4 }; // the last rows are of packages that train
 static const RunnerOption text_options[] = {
     {"--prompt", "TEXT", "text to go on from; default: standard input", LIST, TEXT(prompt), 0, 0},
     {"--prompt-file", "FILE", "the same from a file", LIST, TEXT(file), 0, 0},
@@ -56,13 +63,18 @@ static const RunnerOption text_options[] = {
 
 static const char *const no_options[] = {NULL};
 
-static const RunnerOption *options_of(const Package *p) {
+// Returns the options of a package: all n.
+static const RunnerOption *options_of(const Package *p, size_t *n) {
+  *n = p->text ? countof(text_options) : countof(output_options);
+  *n -= 1 + (p->text || p->training ? 0 : TRAIN_OPTIONS);
   return p->text ? text_options : output_options;
 }
 
-static void list_options(const RunnerOption *o, FILE *to) {
-  for (; o->name; o++)
-    fprintf(to, "  %-13s %-10s %s\n", o->name, o->argument ? o->argument : "", o->help);
+static void list_options(const Package *p, FILE *to) {
+  size_t n;
+  const RunnerOption *o = options_of(p, &n);
+  for (size_t i = 0; i < n; i++)
+    fprintf(to, "  %-13s %-10s %s\n", o[i].name, o[i].argument ? o[i].argument : "", o[i].help);
 }
 
 static void list_tensors(const Program *program, FILE *to) {
@@ -80,11 +92,14 @@ static void list_tensors(const Program *program, FILE *to) {
 
 static void help(const Package *p, const char *name, FILE *to) {
   fprintf(to, "usage: %s [option...]\n\n%s %s, compiled by meshc %s for %s.\n\n", name,
-          p->text ? "Generates text with" : "Computes the outputs of", p->model, p->version,
-          p->build);
-  list_options(options_of(p), to);
+          p->text                         ? "Generates text with"
+          : package_program(p, "predict") ? "Computes the outputs of"
+                                          : "Trains",
+          p->model, p->version, p->build);
+  list_options(p, to);
   fprintf(to, "\n");
-  if (!p->text) list_tensors(&package_program(p, "predict")->program, to);
+  const PackageProgram *predict = package_program(p, "predict");
+  if (predict) list_tensors(&predict->program, to);
 }
 
 static bool wrong_value(const Runner *r, const RunnerOption *o, const char *value) {
@@ -111,22 +126,27 @@ static bool set_option(Runner *r, const RunnerOption *o, const char *value) {
 }
 
 // Tells the messages which options there are.
-static void tell_options(const Runner *r, const RunnerOption *o) {
+static void tell_options(const Runner *r, const Package *p) {
   Words names = {0};
-  for (; o->name; o++) vec_push(r->arena, names) = o->name;
+  size_t n;
+  const RunnerOption *o = options_of(p, &n);
+  for (size_t i = 0; i < n; i++) vec_push(r->arena, names) = o[i].name;
   vec_push(r->arena, names) = NULL;
   diag_program(r->diag, r->name, names.at);
 }
 
-static const RunnerOption *find_option(const RunnerOption *o, const char *name) {
-  while (o->name && strcmp(o->name, name) != 0) o++;
-  return o->name ? o : NULL;
+static const RunnerOption *find_option(const Package *p, const char *name) {
+  size_t n;
+  const RunnerOption *o = options_of(p, &n);
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(o[i].name, name) == 0) return &o[i];
+  return NULL;
 }
 
 // Reads the options. Returns false after an error.
 static bool read_options(Runner *r, const Package *p, int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
-    const RunnerOption *o = find_option(options_of(p), argv[i]);
+    const RunnerOption *o = find_option(p, argv[i]);
     bool argument = o && o->argument, there = i + 1 < argc;
     if (!o || (argument && !there)) {
       diag_error(r->diag, DIAG_USAGE, (Pos){0}, o ? "%s needs an argument" : "unknown option '%s'",
@@ -217,13 +237,13 @@ static void run_outputs(Runner *r, const Package *p) {
 }
 
 static void run(Runner *r, const Package *p, int argc, char **argv) {
-  if (!p->text && !package_program(p, "predict"))
-    BUG("an executable without a program for predict");
-  tell_options(r, options_of(p));
+  bool predicts = package_program(p, "predict") != NULL;
+  if (!p->text && !predicts && !p->training) BUG("an executable without a program that it runs");
+  tell_options(r, p);
   if (asks_for_help(argc, argv))
     help(p, r->name, stdout);
   else if (read_options(r, p, argc, argv) && may_write(r))
-    (p->text ? runner_text : run_outputs)(r, p);
+    (p->text ? runner_text : r->train || !predicts ? runner_train : run_outputs)(r, p);
 }
 
 int main(int argc, char **argv) {

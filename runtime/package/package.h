@@ -3,6 +3,7 @@
 //
 //   package.json            what is in it, with sizes and checksums of all other files
 //   PROGRAM.BUILD.program   a Program (ir/program/pack.h)
+//   train.data              the data block of a package that trains (pack_of_data_block)
 //   PROGRAM.BUILD.o         the machine code of its kernels, for one kind of processor
 //   PROGRAM.BUILD.ptx       or their code for a GPU, and
 //   PROGRAM.BUILD.launches  how they are launched there (GpuLaunches of ir/program/gpu.h)
@@ -68,6 +69,17 @@ typedef struct PackageTextFacts {
   const VocabularyKind *kind; // of its vocabulary, or NULL
 } PackageTextFacts;
 
+// What a package says about its training with the files of its data block.
+typedef struct PackageTrainFacts {
+  const char *file, *rows;    // the file with the data block; the dim of the rows
+  int64_t steps, epochs, log; // as in TrainSpec
+  bool evaluates;             // its schedule or its end depends on evaluations
+  bool skip;                  // steps that are not finite are left out
+  const char *skipped;        // TrainJob.skipped
+  uint32_t nshown;
+  const char **shown; // outputs that users see: losses, then metrics
+} PackageTrainFacts;
+
 typedef struct PackageSource PackageSource;
 typedef struct Package {
   const char *path;
@@ -83,8 +95,9 @@ typedef struct Package {
   uint32_t nprograms;
   PackageProgram *program;
   uint32_t nvalues;
-  PackageValue *value;          // by place in the file
-  const PackageTextFacts *text; // NULL: it generates no text
+  PackageValue *value;               // by place in the file
+  const PackageTextFacts *text;      // NULL: it generates no text
+  const PackageTrainFacts *training; // NULL: it does not know data to train on
   PackageSource *source;
 } Package;
 

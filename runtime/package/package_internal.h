@@ -34,6 +34,10 @@ enum { VALUE_KINDS = 3 };
 // Returns what a description says about generated text, or NULL if it is broken.
 const PackageTextFacts *package_text_read(Arena *a, const json_t *x);
 
+// -- package_train.c
+// Returns what a description says about the training, or NULL if it is broken.
+const PackageTrainFacts *package_train_read(Arena *a, const json_t *x);
+
 // -- package_gpu.c: of packages for GPUs
 // Opens the GPU of this machine. Returns false after an error in d.
 MUST_USE bool package_gpu_open(Package *p, Ranks *ranks, Diag *d);

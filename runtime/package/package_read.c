@@ -282,6 +282,13 @@ static void read_facts(const Opening *o) {
   }
 }
 
+static bool read_training(const Opening *o) {
+  const json_t *training = json_object_get(o->root, "training");
+  if (!training) return true;
+  o->package->training = package_train_read(o->arena, training);
+  return o->package->training || broken(o, "has a broken entry of its training");
+}
+
 static bool read_text(const Opening *o) {
   const json_t *text = json_object_get(o->root, "text");
   if (!text) return true;
@@ -299,7 +306,7 @@ static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, Diag *
   o.root = source_describe(a, p->source, &text, &n, d);
   if (!o.root) return NULL;
   read_facts(&o);
-  bool ok = p->model ? read_text(&o) && read_values(&o) && load_programs(&o)
+  bool ok = p->model ? read_text(&o) && read_training(&o) && read_values(&o) && load_programs(&o)
                      : broken(&o, "names no model");
   json_decref(o.root);
   if (ok) return p;

@@ -32,9 +32,10 @@ static bool ends(const char *name, const char *end) {
 
 // Returns whether a file of a folder is one of a package, or a part of one that was not completed.
 static bool is_ours(const char *name) {
-  static const char *const end[] = {
-      ".program",      ".launches",    ".o",        PACKAGE_FILE,      ".ptx",       ".partial",
-      PACKAGE_WEIGHTS, "encoder.json", "vocab.bpe", "tokenizer.model", "vocab.json", "merges.txt"};
+  static const char *const end[] = {".program",     ".launches", ".data",           ".o",
+                                    PACKAGE_FILE,   ".ptx",      ".partial",        PACKAGE_WEIGHTS,
+                                    "encoder.json", "vocab.bpe", "tokenizer.model", "vocab.json",
+                                    "merges.txt"};
   for (size_t i = 0; i < countof(end); i++)
     if (ends(name, end[i])) return true;
   return false;

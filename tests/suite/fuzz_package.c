@@ -2,7 +2,8 @@
 // its description, a program, the machine code, the weights; or the block of bytes that an
 // executable has, as a whole. All but the last get checksums that fit, so that what is behind the
 // checksums is reached. The package is opened, its code is loaded, its weights are read. Machine
-// code is run only if nothing but the weights was changed. A package may be refused with a message;
+// code is run only if nothing but the weights was changed. If the data block was changed, its data
+// is opened, and a batch is read. A package may be refused with a message;
 // it must not cause a crash or a hang.
 //
 //   suite_fuzz_package [count=N] [first=N] [seed=S] [only=NAME]
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/package/package.h"
+#include "runtime/package/package_train.h"
 #include "runtime/runtime_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 #include "tests/suite/common/command.h"
@@ -33,7 +34,10 @@ static const char *only = "";
 static const char model[] =
     "dim b = 2, d = 3\ninput x[b, d]\ninput target[b]\nparam w[d] ~ normal()\n"
     "y = tanh(sum[d](x * w))\nloss = mean(square(y - target))\noutput y\n"
-    "train loss { optimizer = adam(lr = 0.1), steps = 2 }\n";
+    "train loss { optimizer = adam(lr = 0.1), steps = 2 }\n"
+    "data train over b { x = csv(\"rows.csv\", columns = 0..3, missing = mean), "
+    "target = csv(\"rows.csv\", columns = 3..4) }\n";
+static const char rows[] = "1,2,3,0.5\n,5,6,1\n7,8,9,0\n1,0,1,2\n";
 
 // -- packages -----------------------------------------------------------------------------------
 
@@ -120,6 +124,18 @@ static bool use(const Package *p, bool runs, Diag *d) {
   return good;
 }
 
+// Opens the data of the package, and reads a batch.
+static bool read_data(Arena *a, const Package *p, Diag *d) {
+  const PackageTrainAsk ask = {.directory = directory, .threads = 1, .exec.threads = 1};
+  PackageTraining t;
+  TrainJob job;
+  const void *data[8];
+  bool good = package_train_open(a, p, &ask, d, &t, &job);
+  if (good) (void)feed_next(t.feed, data);
+  package_train_free(&t);
+  return good;
+}
+
 static bool open_block(const char *block, size_t n, uint32_t changed) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -128,7 +144,9 @@ static bool open_block(const char *block, size_t n, uint32_t changed) {
   memcpy(copy, block, n);
   Package *p = package_open_packed(a, "fuzzed", copy, n, d);
   bool weights = changed < nfiles && ends(file[changed].name, PACKAGE_WEIGHTS);
-  bool good = p && ((changed != 0 && !weights) || use(p, weights, d));
+  bool block_of_data = changed < nfiles && ends(file[changed].name, ".data");
+  bool good = p && ((changed != 0 && !weights) || use(p, weights, d)) &&
+              (!block_of_data || read_data(a, p, d));
   if (!good && !diag_errors(d)) BUG("a package is refused without a word");
   package_close(p);
   arena_free(a);
@@ -174,6 +192,10 @@ static const char *package_make(void) {
   const char *wrong = NULL;
   FILE *f = fopen(arena_printf(a, "%s/m.mesh", directory), "w");
   if (!f || fputs(model, f) < 0 || fclose(f) != 0) wrong = "cannot write a model";
+  if (!wrong) {
+    f = fopen(arena_printf(a, "%s/rows.csv", directory), "w");
+    if (!f || fputs(rows, f) < 0 || fclose(f) != 0) wrong = "cannot write rows";
+  }
   if (!wrong)
     (void)command_output(
         a,

@@ -1,0 +1,29 @@
+// Trains with a package of --for train on the files that its data block names, as `meshc train`
+// does with the model.
+#ifndef RUNTIME_PACKAGE_TRAIN_H
+#define RUNTIME_PACKAGE_TRAIN_H
+
+#include "runtime/package/package.h"
+
+typedef struct PackageTrainAsk {
+  const char *directory; // where relative paths of the data begin
+  const char *values;    // a file with parameters and optimizer state to go on from, or NULL
+  const char *save;      // a file that is written afterwards, which must be no data; or NULL
+  int64_t steps;         // of this run; 0: as many as the train block says
+  int threads;           // that decode images; 0: as many as cores
+  ExecOptions exec;
+} PackageTrainAsk;
+
+typedef struct PackageTraining {
+  Exec *exec;
+  Feed *feed;
+  const Program *program;
+} PackageTraining;
+// Opens the data, binds the program, and fills *job but for the callback. Returns false after an
+// error in d. After success and after an error the caller calls package_train_free, after
+// train_run.
+MUST_USE bool package_train_open(Arena *a, const Package *p, const PackageTrainAsk *ask, Diag *d,
+                                 PackageTraining *out, TrainJob *job);
+void package_train_free(PackageTraining *t);
+
+#endif
