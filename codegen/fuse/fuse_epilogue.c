@@ -79,10 +79,19 @@ static bool in_memory(const TailSearch *s, NodeId n) {
 
 // -- one step after the other ---------------------------------------------------------------------
 
-// Tries to add operand w to the sums. Returns false if it has the wrong form, or is not in memory.
+// Returns whether value w belongs to a later micro-batch than the contraction. The product of the
+// earlier one would wait for it, and all that it reads would be kept until then.
+static bool is_later(const TailSearch *s, NodeId w) {
+  const uint32_t *part = s->f->part;
+  return part && part[w] > part[s->head];
+}
+
+// Tries to add operand w to the sums. Returns false if it has the wrong form, is not in memory, or
+// would delay the product.
 static bool take_operand(TailSearch *s, NodeId w) {
   const Fuser *f = s->f;
-  if (!w || node_at(s, w)->type != node_at(s, s->head)->type || !in_memory(s, w)) return false;
+  if (!w || node_at(s, w)->type != node_at(s, s->head)->type || !in_memory(s, w) || is_later(s, w))
+    return false;
   bool full = dims_equal(&f->order->at[w], &f->order->at[s->head]),
        vector = dims_equal(&f->order->at[w], &s->form->n) && !s->form->batch.n;
   int as = full ? GEMM_ADDEND : GEMM_BIAS;

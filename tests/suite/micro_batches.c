@@ -2,6 +2,7 @@
 // parameters, states and slots must be the same, up to rounding, on several meshes. Programs:
 //   memory   a step of n micro-batches needs the memory of the activations of one, beside the sums
 //            of the gradients, which are whole on each processor until they are summed over the mesh
+//   library  the same where a library computes products and adds to their sums
 //   budget   with the least memory that recomputation reaches, results are the same; a step with
 //            micro-batches needs less than the whole one, but for these sums
 //
@@ -78,11 +79,16 @@ static const Case cases[] = {
 };
 static const int numbers[] = {2, 4, 8}; // of micro-batches
 
-// Compiles a case with n micro-batches. memory: the budget, 0: none.
-static bool compile(Trained *t, const Case *c, int n, int64_t memory) {
+// How a case is compiled. LITTLE: with the least memory that recomputation reaches, which a budget
+// of one byte asks for.
+typedef enum Way { PLAIN, LIBRARY, LITTLE, WAYS } Way;
+static const char *const way_text[WAYS] = {"", ", products by the library", ", little memory"};
+
+// Compiles a case with n micro-batches.
+static bool compile(Trained *t, const Case *c, int n, Way way) {
   TrainedModel m = {c->name, arena_printf(t->a, "%s, accumulate = %d }\n", c->text, n), c->mesh,
-                    c->layout};
-  return trained_compile(t, &m, memory);
+                    c->layout, way == LIBRARY};
+  return trained_compile(t, &m, way == LITTLE);
 }
 
 // Returns whether values differ at most by rounding, relative to the largest of their tensor. Adam
@@ -140,27 +146,26 @@ static const char *check_memory(const Trained *parts, const Trained *whole, int 
                             (long long)arena_of(whole));
 }
 
-static const char *run_case(const Case *c, int n, int64_t memory, Trained *parts, Trained *whole) {
-  if (!compile(parts, c, n, memory) || !compile(whole, c, 1, memory)) return "is refused";
-  const char *wrong = check_memory(parts, whole, n, memory > 0);
+static const char *run_case(const Case *c, int n, Way way, Trained *parts, Trained *whole) {
+  if (!compile(parts, c, n, way) || !compile(whole, c, 1, way)) return "is refused";
+  const char *wrong = check_memory(parts, whole, n, way == LITTLE);
   if (wrong) return wrong;
   return trained_run(parts, CLASSES) && trained_run(whole, CLASSES) ? compare(parts, whole)
                                                                     : "training fails";
 }
 
-// memory: a budget in bytes, 1: the least that recomputation reaches, 0: none.
-static void test_case(const Case *c, int n, int64_t memory) {
+static void test_case(const Case *c, int n, Way way) {
   Trained t[2];
   for (int i = 0; i < 2; i++) {
     Arena *a = arena_new();
     t[i] = (Trained){.a = a, .diag = diag_new(a)};
   }
-  const char *wrong = run_case(c, n, memory, &t[0], &t[1]);
+  const char *wrong = run_case(c, n, way, &t[0], &t[1]);
   passed += !wrong;
   failed += wrong != NULL;
   if (wrong)
     printf("FAIL %s on %s, %d micro-batches%s: %s\n", c->name, c->mesh ? c->mesh : "one processor",
-           n, memory ? ", little memory" : "", wrong);
+           n, way_text[way], wrong);
   for (int i = 0; i < 2; i++) {
     if (wrong) diag_print(t[i].diag, stdout, false);
     if (t[i].exec) exec_free(t[i].exec);
@@ -171,13 +176,15 @@ static void test_case(const Case *c, int n, int64_t memory) {
 
 int main(int argc, char **argv) {
   if (!code_available()) {
-    printf("0 passed, 0 failed, %d skipped\n", (int)(countof(cases) * (countof(numbers) + 1)));
+    printf("0 passed, 0 failed, %d skipped\n",
+           (int)(countof(cases) * (countof(numbers) + WAYS - 1)));
     return 0;
   }
   for (size_t i = 0; i < countof(cases); i++) {
     if (argc > 1 && strcmp(cases[i].name, argv[1]) != 0) continue;
-    for (size_t k = 0; k < countof(numbers); k++) test_case(&cases[i], numbers[k], 0);
-    test_case(&cases[i], 4, 1);
+    for (size_t k = 0; k < countof(numbers); k++) test_case(&cases[i], numbers[k], PLAIN);
+    test_case(&cases[i], 4, LIBRARY);
+    test_case(&cases[i], 4, LITTLE);
   }
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed != 0;

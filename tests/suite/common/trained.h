@@ -8,6 +8,7 @@
 // A model text; mesh and layout are as in the options of those names, or NULL.
 typedef struct TrainedModel {
   const char *name, *text, *mesh, *layout;
+  bool library; // a library computes all products, and what follows them (GemmTail)
 } TrainedModel;
 
 // Its program, and its tensors after training. The caller makes arena and diag, and frees all.
