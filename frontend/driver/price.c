@@ -11,8 +11,9 @@
 //
 //   share = (memory without - limit) / (memory without - memory with all), time alike
 //
-// What does not quite fit with all segments is also priced at the highest level, and with the plain
-// placement.
+// What does not quite fit with all segments is also priced with none, at the highest level, and
+// with the plain placement: where parameters are gathered, the clones of all segments may need more
+// than they save.
 #include "frontend/driver/price.h"
 
 #include <math.h>
@@ -109,17 +110,21 @@ static bool recompute_less(const Pricer *p, const Mesh *mesh, const Layout *layo
   return true;
 }
 
-// Sets *all, the price with all segments recomputed, which does not quite fit, to that of the
-// highest level if it needs less memory.
-static bool recompute_more(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
-                           SearchPrice *all) {
-  SearchPrice more;
-  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_ALL, .plain = plain}, &more))
-    return false;
-  more.again = 1;
-  int programs = all->programs + 1;
-  if (more.peak < all->peak) *all = more;
-  all->programs = programs;
+// Sets *all, the price with all segments recomputed, which does not quite fit, to that of another
+// level if it needs less memory: of cheap values and gathered parameters only, or, if this does not
+// fit either, of all that can be recomputed.
+static bool recompute_other(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                            SearchPrice *all) {
+  static const int levels[] = {AGAIN_GATHERS, AGAIN_ALL};
+  for (size_t i = 0; i < countof(levels) && all->peak > p->task->memory; i++) {
+    ProgramWay way = {.again = levels[i], .plain = plain};
+    SearchPrice other;
+    int programs = all->programs + 1;
+    if (!price_at(p, mesh, layout, way, &other)) return false;
+    other.again = levels[i] == AGAIN_ALL;
+    if (other.peak < all->peak) *all = other;
+    all->programs = programs;
+  }
   return true;
 }
 
@@ -137,7 +142,7 @@ static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, b
   if (all.peak <= memory)
     good = recompute_less(p, mesh, layout, plain, &all);
   else if (all.peak <= NEAR * memory)
-    good = recompute_more(p, mesh, layout, plain, &all);
+    good = recompute_other(p, mesh, layout, plain, &all);
   *price = none && none->peak < all.peak ? *none : all;
   price->unlimited = none ? none->seconds : 0;
   price->unlimited_peak = none ? none->peak : 0;
