@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/driver/generation.h"
+#include "tests/suite/common/code.h"
 
 enum { ROWS = 3, MOST_LAYOUTS = 5, MOST_WORDS = 24 };
 static int passed, failed;
@@ -230,6 +231,8 @@ static bool open_case(Opened *x, const LanguageCase *c, const char *layout) {
   s->diag = diag_new(s->arena);
   add(x, "meshc"), add(x, "generate"), add(x, c->path ? c->path : "text.mesh");
   if (c->sets && *c->sets) add(x, "--set"), add(x, c->sets);
+  add(x, suite_opt_option(2));
+  if (!suite_fuses(true)) add(x, "--no-fuse");
   if (layout) {
     size_t n = strcspn(layout, " ");
     add(x, "--mesh");

@@ -6,8 +6,12 @@
 //
 //   suite_random [seed=N]    SEEDS=n: number of graphs; FROM=n: the first; SHOW=1 prints graphs and
 //                            programs that fail
+//   suite_random every=N     every N-th layout of the operations and cases of suite_layouts, and of
+//                            its random graphs one in N; cases are skipped where rounding decides
+//                            what is largest
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/codegen.h"
 #include "tests/suite/common/code.h"
@@ -78,8 +82,21 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   return wrong;
 }
 
+// For cases with two fills: layout_skipped where both say nothing.
+static const char *check_case(Maker *m, const Graph *g, const Eval *whole) {
+  static int vacuous;
+  const char *wrong = check(m, g, whole);
+  vacuous = wrong == layout_vacuous ? vacuous + 1 : 0;
+  return vacuous && vacuous % 2 == 0 ? layout_skipped : wrong;
+}
+
 int main(int argc, char **argv) {
-  if (code_available()) return random_cases(argc, argv, SEEDS, LAYOUTS, check);
-  printf("0 passed, 0 failed, %d skipped\n", SEEDS * LAYOUTS);
-  return 0;
+  if (!code_available()) {
+    printf("0 passed, 0 failed, %d skipped\n", SEEDS * LAYOUTS);
+    return 0;
+  }
+  if (argc < 2 || strncmp(argv[1], "every=", 6) != 0)
+    return random_cases(argc, argv, SEEDS, LAYOUTS, check);
+  layout_every = strtoll(argv[1] + 6, NULL, 10);
+  return layout_cases(argc - 1, argv + 1, check_case);
 }

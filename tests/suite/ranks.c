@@ -15,6 +15,7 @@
 
 #include "codegen/codegen.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/code.h"
 #include "tests/suite/common/layout_cases.h"
 
 enum { STEP = 3, SEEDS = 100, LAYOUTS = 1 };
@@ -95,14 +96,16 @@ static const char *compare(Maker *m, const Program *p) {
 static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   (void)whole;
   Machine machine = machine_default();
-  CodegenOptions opt = {
-      .fuse = true, .products = product_types(ALL_TYPES), .product_work = 1, .for_ = "train"};
+  CodegenOptions opt = {.fuse = suite_fuses(true),
+                        .products = product_types(ALL_TYPES),
+                        .product_work = 1,
+                        .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = 0, .cache = cache};
+  CodeOptions code_opt = {.opt = suite_opt(0), .cache = cache};
   if (!ranks_use_mesh(ranks, &c->program->mesh)) return "the mesh does not suit the ranks";
   if (!ranks_is_leader(ranks) && !ranks_meet_local(ranks, true)) return "the ranks are lost";
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);

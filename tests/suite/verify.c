@@ -184,9 +184,7 @@ static void start(Run *r, const char *path) {
   word(r, "-q");
   if (on_gpu) word(r, "--device"), word(r, "cuda");
   // examples.sh trains the same models at the default effort; here LLVM would take most of the time
-  char opt[16];
-  snprintf(opt, sizeof opt, "--opt=%d", suite_opt(1));
-  word(r, opt);
+  word(r, suite_opt_option(1));
   if (!suite_fuses(true)) word(r, "--no-fuse");
   word(r, "--data-dir");
   word(r, folder);

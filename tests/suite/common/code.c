@@ -24,4 +24,10 @@ int suite_opt(int usual) {
   return given ? atoi(given + strlen("--opt ")) : usual;
 }
 
+const char *suite_opt_option(int usual) {
+  static char text[16];
+  snprintf(text, sizeof text, "--opt=%d", suite_opt(usual));
+  return text;
+}
+
 bool suite_varied(void) { return getenv("SUITE_FLAGS") || getenv("MESHC_WIDTH"); }

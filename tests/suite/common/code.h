@@ -14,6 +14,8 @@ const char *suite_cache(void);
 bool suite_fuses(bool usual);
 // Returns the level of optimization: N if SUITE_FLAGS has `--opt N`, else `usual`.
 int suite_opt(int usual);
+// Returns suite_opt(usual) as an option of meshc. The text is static, until the next call.
+const char *suite_opt_option(int usual);
 // Returns whether the environment sets SUITE_FLAGS or MESHC_WIDTH. Numbers then hold, but not the
 // bits and bytes that depend on how kernels are made.
 bool suite_varied(void);
