@@ -5,7 +5,8 @@
 
 enum {
   GEMM_GRAIN = 16, // the share of a worker in a GEMM is a multiple of so many rows or columns
-  GEMM_FEW = 96    // fewest columns of a share, unless C has fewer rows than columns
+  GEMM_FEW = 96,   // fewest columns of a share, unless C has fewer rows than columns
+  GEMM_MANY = 256  // fewest rows of a share if C could be divided by columns
 };
 
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
@@ -92,13 +93,20 @@ static void run_pieces(const BoundGemm *b, void *scratch, int member, int member
   run_held(b, &held, NULL, scratch);
 }
 
+// Returns whether the workers divide the columns of C. If they divide its rows, each reads all of
+// B, and packs it. But kernels divide rows, too: a worker then finds its rows of A in its own
+// cache, and leaves those of C there, while half of them would come from the caches of other cores.
+static bool divides_columns(bool ta, int64_t m, int64_t n, int members) {
+  if (!ta && m >= GEMM_MANY * members && n <= 2 * m) return false;
+  return n > m || (!ta && n >= GEMM_FEW * members);
+}
+
 // Runs the share of a worker of part `all` of each GEMM of the batch.
 static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, int member,
                        int members) {
   GemmPiece p = *all;
   int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1], from, to;
-  bool split_n = n > m || (!b->what->ta && n >= GEMM_FEW * members);
-  int side = split_n ? 1 : 0;
+  int side = divides_columns(b->what->ta, m, n, members) ? 1 : 0;
   if (b->batches >= 2 * members) {
     share_of(b->batches, 1, member, members, &lo, &hi);
   } else {
