@@ -1,20 +1,22 @@
 // Products of f32 matrices by AVX-512. In: matrices in memory. Out: their product.
 //
 // The result is computed in tiles of at most 9 rows and 48 columns, whose sums are in registers
-// (14 rows, if the result has at most 32 columns). For a step along k a tile of 9 x 48 reads 12
-// operands for 27 multiply-adds, one of 14 x 32 reads 16 for 28. On CPUs whose clock falls with
+// (14 rows, if the result has at most 32 or 64 columns). For a step along k a tile of 9 x 48 reads
+// 12 operands for 27 multiply-adds, one of 14 x 32 reads 16 for 28. On CPUs whose clock falls with
 // the power that they draw, fewer loads are faster.
 //
 // B is packed (copied into the order in which tiles read it) where that pays: into panels of 48
-// columns, each with a row of 48 elements for each element of k. The panels of a block of columns
-// stay in the second level of cache while all rows of A are multiplied with them, as in Goto and
-// van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). A is read in place.
-// Only if it is transposed are a few tiles of rows packed together: neighbours in memory are then
-// elements of different tiles, and each tile for itself would fetch their lines again.
+// columns, each with a row of 48 elements for each element of k. With few tiles of rows it is read
+// in place: a tile then waits less for lines that another core has written than a copy would,
+// because it multiplies meanwhile. The panels of a block of columns stay in the second level of
+// cache while all rows of A are multiplied with them, as in Goto and van de Geijn, "Anatomy of
+// high-performance matrix multiplication" (2008). A is read in place. Only if it is transposed are
+// a few tiles of rows packed together: neighbours in memory are then elements of different tiles,
+// and each tile for itself would fetch their lines again.
 //
 // While a tile is computed, lines that the next tiles need are prefetched into the second level of
-// cache: of A, and of the first block of the next product. Products of attention are short, and
-// most of their time would pass with waiting for scores that were computed long ago.
+// cache: of A, then of B for the next slab, block of columns, or product. Products of attention are
+// short, and most of their time would pass with waiting for scores that were computed long ago.
 //
 // If A is transposed and has many rows while B has few columns, the operands change their roles:
 // the transposed product is computed, whose operand B is then read in place, line after line, and
@@ -34,7 +36,7 @@
 enum {
   LANES = F32_GEMM_LANES,
   MOST_VECS = F32_GEMM_PANEL / LANES, // vectors of a row of a tile
-  FEW_TILES = 4,                      // B is read in place for at most so many tiles of rows
+  FEW_TILES = 8,                      // B is read in place for at most so many tiles of rows
   FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
   MOST_GROUP = 64,                    // most tiles that are packed together
@@ -43,7 +45,8 @@ enum {
   BLOCK = F32_GEMM_BLOCK,             // most elements of a packed block of B
   // Most rows of a product whose totals are kept at a time.
   LONG_ROWS = F32_GEMM_TOTALS / (BLOCK / (SUM_LEAF * SUM_MIDDLE)),
-  AHEAD = 8 // steps along k between a prefetch and the use
+  STRIP = 8, // steps along k for which a tile of A is packed at a time
+  AHEAD = 8  // steps along k between a prefetch and the use
 };
 
 // Lines of memory that the tiles prefetch one after another: `more` rows of `width` bytes, after
@@ -142,6 +145,11 @@ static const int most_rows[MOST_VECS] = {14, 14, 9};
 
 // -- packing --------------------------------------------------------------------------------------
 
+// Returns the place of row i and column j of an operand.
+static int64_t operand_at(bool transposed, int64_t i, int64_t j, int64_t ld) {
+  return transposed ? j * ld + i : i * ld + j;
+}
+
 static __mmask16 first_lanes(int64_t n) { return (__mmask16)((1U << within(n, LANES)) - 1); }
 
 // A part of a product: a slab of k, a block of columns and all rows.
@@ -149,50 +157,70 @@ typedef struct Part {
   const Product *of;
   int64_t k, depth;        // the first element of the slab, and their number
   int64_t column, columns; // the first column of the block, and their number
+  int64_t slab, block;     // most elements of a slab, and most columns of a block
   int64_t tiles, rows;     // tiles of rows, and the most rows of one
   int64_t group;           // tiles of A that are packed together, if A is transposed
-  int panel;               // columns of a panel
   float *a, *b;            // where operands are packed
   double *total;           // of the rows and columns, or NULL if sums are in C
   bool turned;             // C is stored transposed
 } Part;
+
+// Returns the columns of the panel that begins at column j of a block with so many columns. Four
+// vectors are two panels of two: tiles of one vector read more operands than they multiply.
+static int panel_of(int64_t columns, int64_t j) {
+  int64_t vecs = ceil_div(columns - j, LANES);
+  return (vecs == MOST_VECS + 1 ? MOST_VECS - 1 : within(vecs, MOST_VECS)) * LANES;
+}
 
 // Returns the first row of tile q. All tiles have the same number of rows, or one less.
 static int64_t row_of(const Part *p, int64_t q) { return p->of->m * q / p->tiles; }
 
 // Packs B, whose rows are lines in memory.
 WIDE static void pack_rows(const Part *p, const float *b) {
-  int64_t ld = p->of->ldb, panel = p->panel, size = panel * p->depth;
-  for (int64_t k = 0; k < p->depth; k++, b += ld) {
-    float *out = p->b + k * panel;
-    for (int64_t j = 0; j < p->columns; j += panel, out += size)
-      for (int64_t v = 0; v < panel && j + v < p->columns; v += LANES) {
+  int64_t ld = p->of->ldb;
+  for (int64_t k = 0; k < p->depth; k++, b += ld)
+    for (int64_t j = 0, panel; j < p->columns; j += panel) {
+      panel = panel_of(p->columns, j);
+      float *out = p->b + j * p->depth + k * panel;
+      for (int64_t v = 0; v < panel; v += LANES) {
         _mm_prefetch(b + AHEAD * ld + j + v, _MM_HINT_T0);
         _mm512_storeu_ps(out + v,
                          _mm512_maskz_loadu_ps(first_lanes(p->columns - j - v), b + j + v));
       }
-  }
-}
-
-// Packs B, whose columns are lines in memory.
-WIDE static void pack_columns(const Part *p, const float *b) {
-  int64_t ld = p->of->ldb, panel = p->panel;
-  for (int64_t j = 0; j < p->columns; j += LANES, b += LANES * ld) {
-    float *out = p->b + j / panel * panel * p->depth + j % panel;
-    int n = within(p->columns - j, LANES);
-    for (int64_t k = 0; k < p->depth; k += LANES) {
-      __m512i v[LANES];
-      __mmask16 here = first_lanes(p->depth - k);
-      for (int i = 0; i < LANES; i++)
-        v[i] = i < n ? _mm512_maskz_loadu_epi32(here, b + i * ld + k) : _mm512_setzero_si512();
-      transpose_wide(v);
-      for (int i = 0; i < LANES && k + i < p->depth; i++)
-        _mm512_storeu_si512(out + (k + i) * panel, v[i]);
     }
+}
+
+// Packs vector v of a panel of B, which begins at column j. The columns of B are lines in memory.
+WIDE static void pack_vector(const Part *p, const float *b, int64_t j, int64_t v) {
+  int64_t ld = p->of->ldb, panel = panel_of(p->columns, j);
+  float *out = p->b + j * p->depth + v;
+  int n = within(p->columns - j - v, LANES);
+  for (int64_t k = 0; k < p->depth; k += LANES) {
+    __m512i part[LANES];
+    __mmask16 here = first_lanes(p->depth - k);
+    for (int i = 0; i < LANES; i++)
+      part[i] = i < n ? _mm512_maskz_loadu_epi32(here, b + i * ld + k) : _mm512_setzero_si512();
+    transpose_wide(part);
+    for (int i = 0; i < LANES && k + i < p->depth; i++)
+      _mm512_storeu_si512(out + (k + i) * panel, part[i]);
   }
 }
 
-// Packs a group of tiles of A, from tile q on. The columns of A are lines in memory.
+static void pack_columns(const Part *p, const float *b) {
+  for (int64_t j = 0, panel; j < p->columns; j += panel) {
+    panel = panel_of(p->columns, j);
+    for (int64_t v = 0; v < panel; v += LANES, b += LANES * p->of->ldb) pack_vector(p, b, j, v);
+  }
+}
+
+static void prefetch_rows(const float *at, int64_t rows, int64_t columns, int64_t ld) {
+  for (int64_t i = 0; i < rows; i++, at += ld)
+    for (int64_t j = 0; j < columns; j += LANES) _mm_prefetch(at + j, _MM_HINT_T0);
+}
+
+// Packs a group of tiles of A, from tile q on. The columns of A are lines in memory. A tile gets
+// STRIP steps along k at a time. Their stores go to neighbouring lines, and the rows of A that the
+// tiles share stay in the first level of cache.
 WIDE static void pack_group(const Part *p, int64_t q, const float *a) {
   int64_t n = clamp64(p->tiles - q, 0, p->group), size = p->rows * p->depth, from[MOST_GROUP];
   __mmask16 lanes[MOST_GROUP];
@@ -200,26 +228,33 @@ WIDE static void pack_group(const Part *p, int64_t q, const float *a) {
     from[i] = row_of(p, q + i);
     lanes[i] = first_lanes(row_of(p, q + i + 1) - from[i]);
   }
-  for (int64_t k = 0; k < p->depth; k++, a += p->of->lda)
+  int64_t lda = p->of->lda, rows = p->rows, columns = n > 0 ? row_of(p, q + n) - from[0] : 0;
+  for (int64_t k = 0, steps; k < p->depth; k += steps, a += steps * lda) {
+    steps = clamp64(p->depth - k, 0, STRIP);
+    prefetch_rows(a + STRIP * lda + from[0], steps, columns, lda);
     for (int64_t i = 0; i < n; i++) {
-      _mm_prefetch(a + AHEAD * p->of->lda + from[i], _MM_HINT_T0);
-      _mm512_mask_storeu_ps(p->a + i * size + k * p->rows, lanes[i],
-                            _mm512_maskz_loadu_ps(lanes[i], a + from[i]));
+      const float *in = a + from[i];
+      float *out = p->a + i * size + k * rows;
+      for (int64_t s = 0; s < steps; s++, in += lda, out += rows)
+        _mm512_mask_storeu_ps(out, lanes[i], _mm512_maskz_loadu_ps(lanes[i], in));
     }
+  }
 }
 
 // -- the loops ------------------------------------------------------------------------------------
 
-// Sets t->b and t->b_step to the first panel of B. Returns the distance to the next panel.
-static int64_t right_operand(const Part *p, Tile *t) {
+// Returns whether B is read in place.
+static bool is_in_place(const Part *p) {
+  return !p->of->tb && p->tiles <= FEW_TILES && p->columns % LANES == 0;
+}
+
+// Returns the panel of B at column 0 of the block.
+static const float *right_operand(const Part *p) {
   const Product *g = p->of;
-  const float *b =
-      (const float *)g->b + (g->tb ? p->column * g->ldb + p->k : p->k * g->ldb + p->column);
-  bool in_place = !g->tb && p->tiles <= FEW_TILES && p->columns % LANES == 0;
-  t->b = in_place ? b : p->b;
-  t->b_step = in_place ? g->ldb : p->panel;
-  if (!in_place) (g->tb ? pack_columns : pack_rows)(p, b);
-  return in_place ? p->panel : p->panel * p->depth;
+  const float *b = (const float *)g->b + operand_at(g->tb, p->k, p->column, g->ldb);
+  if (is_in_place(p)) return b;
+  (g->tb ? pack_columns : pack_rows)(p, b);
+  return p->b;
 }
 
 // Sets t->a and its steps to tile q of A.
@@ -237,34 +272,47 @@ static void left_operand(const Part *p, int64_t q, Tile *t) {
 
 enum { AHEAD_STEP = 64 }; // bytes from one prefetch to the next: one line
 
-static void ahead_set(Ahead *x, const float *from, int64_t rows, int64_t columns, int64_t ld) {
-  int64_t size = sizeof *from;
+// Sets *x to an operand's rows i.. and columns j.., `rows` and `columns` of them.
+static void ahead_set(Ahead *x, const void *operand, bool transposed, int64_t ld, int64_t i,
+                      int64_t rows, int64_t j, int64_t columns) {
+  const float *from = (const float *)operand + operand_at(transposed, i, j, ld);
+  int64_t size = sizeof *from, lines = transposed ? columns : rows;
+  if (rows <= 0 || columns <= 0) return;
   *x = (Ahead){.at = (const char *)from,
                .step = AHEAD_STEP,
-               .more = rows - 1,
-               .width = columns * size,
+               .more = lines - 1,
+               .width = (transposed ? rows : columns) * size,
                .stride = ld * size};
   x->end = x->at + x->width;
 }
 
+// Sets *next to the part that is computed after p: of the next slab, block of columns, or product.
+// Returns false if there is none.
+static bool part_after(const Part *p, Part *next) {
+  *next = *p;
+  next->k += p->slab;
+  if (next->k >= p->of->k) next->k = 0, next->column += p->block;
+  if (next->column >= p->of->n) next->column = 0, next->of = p->of->next;
+  if (!next->of) return false;
+  next->depth = clamp64(next->of->k - next->k, 0, p->slab);
+  next->columns = clamp64(next->of->n - next->column, 0, p->block);
+  return true;
+}
+
 // Sets what is prefetched from tile q on: the next rows of A if they are read in place, otherwise
-// those of the next group that is packed. After the last rows it is operand A of the next product.
+// those of the next group that is packed. After the last rows it is A of the next part.
 static void ahead_of_tile(const Part *p, int64_t q, Ahead *x) {
-  const Product *g = p->of;
-  bool packed = g->ta && p->columns > FEW_COLUMNS && !p->turned;
+  bool packed = p->of->ta && p->columns > FEW_COLUMNS && !p->turned;
   int64_t tiles = packed ? p->group : 1, from = row_of(p, clamp64(q + tiles, 0, p->tiles)),
-          most = tiles * p->rows, k = p->k, depth = p->depth;
+          most = tiles * p->rows;
+  Part next = *p;
   if (q % tiles != 0) return;
-  if (from == g->m) {
-    if (!g->next) return;
-    g = g->next;
-    most = g->ta ? GROUP / DEPTH : p->rows;
-    from = k = 0;
-    depth = clamp64(g->k, 0, DEPTH);
+  if (from == p->of->m) {
+    if (!part_after(p, &next)) return;
+    from = 0;
   }
-  int64_t rows = clamp64(g->m - from, 0, most);
-  const float *a = (const float *)g->a + (g->ta ? k * g->lda + from : from * g->lda + k);
-  if (rows > 0 && depth > 0) ahead_set(x, a, g->ta ? depth : rows, g->ta ? rows : depth, g->lda);
+  const Product *g = next.of;
+  ahead_set(x, g->a, g->ta, g->lda, from, clamp64(g->m - from, 0, most), next.k, next.depth);
 }
 
 // Returns the distance between rows of the totals: whole vectors.
@@ -298,46 +346,58 @@ WIDE static void store_turned(const Part *p, const float *sum, int64_t i, int ro
   }
 }
 
-// Computes the rows of tile q, for all columns of the part. t->a and t->b are set; `panel` is the
-// distance between panels of B.
-static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
+// What the tiles of a part prefetch: first rows of A, then B of the next part.
+typedef struct Coming {
+  Ahead a, b;
+} Coming;
+
+// Computes the rows of tile q, for all columns of the part. t->a and t->b are set.
+static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
   const Product *g = p->of;
   float sums[F32_GEMM_ROWS * F32_GEMM_PANEL];
   int64_t i = row_of(p, q), rows = row_of(p, q + 1) - i;
-  bool apart = p->total || p->turned;
+  bool apart = p->total || p->turned, in_place = is_in_place(p);
   if (p->total) memset(sums, 0, sizeof sums); // whole vectors are added to the totals
-  for (int64_t j = 0; j < p->columns; j += p->panel, t.b += panel) {
-    int columns = within(p->columns - j, p->panel), vecs = ceil_div(columns, LANES);
+  for (int64_t j = 0, panel; j < p->columns; j += panel) {
+    panel = panel_of(p->columns, j);
+    int columns = within(p->columns - j, (int)panel), vecs = ceil_div(columns, LANES);
     t.last = first_lanes(columns - (vecs - 1) * LANES);
     t.c = apart ? sums : (float *)g->c + i * g->ldc + p->column + j;
+    t.b_step = in_place ? g->ldb : panel;
+    t.ahead = next->a.step ? &next->a : &next->b;
     tile_function[vecs - 1][rows - 1](&t);
+    t.b += in_place ? panel : panel * p->depth;
     if (p->total) add_total(p, sums, i, (int)rows, j, vecs);
     if (p->turned) store_turned(p, sums, i, (int)rows, j, columns);
   }
 }
 
 static void multiply_part(const Part *p) {
-  Ahead ahead = {.end = (const char *)UINTPTR_MAX};
-  ahead.at = (const char *)&ahead;
+  Coming next = {.a.end = (const char *)UINTPTR_MAX, .b.end = (const char *)UINTPTR_MAX};
+  next.a.at = next.b.at = (const char *)&next;
   bool apart = p->total || p->turned;
+  Part after;
   Tile t = {.k = p->depth,
-            .ahead = &ahead,
             .leaf = p->total ? SUM_LEAF : p->depth,
             .ldc = apart ? F32_GEMM_PANEL : p->of->ldc,
-            .add = !apart && p->k > 0};
-  int64_t panel = right_operand(p, &t);
+            .add = !apart && p->k > 0,
+            .b = right_operand(p)};
+  if (part_after(p, &after))
+    ahead_set(&next.b, after.of->b, after.of->tb, after.of->ldb, after.k, after.depth, after.column,
+              after.columns);
   for (int64_t q = 0; q < p->tiles; q++) {
     left_operand(p, q, &t);
-    ahead_of_tile(p, q, &ahead);
-    tile_row(p, q, panel, t);
+    ahead_of_tile(p, q, &next.a);
+    tile_row(p, q, &next, t);
   }
 }
 
 // Computes a block of columns in slabs of at most `most` elements of k.
 static void multiply_block(Part *p, int64_t most) {
-  int64_t k = p->of->k, slabs = ceil_div(k, most), depth = p->total ? most : ceil_div(k, slabs);
-  for (p->k = 0; p->k < k; p->k += depth) {
-    p->depth = clamp64(k - p->k, 0, depth);
+  int64_t k = p->of->k, slabs = ceil_div(k, most);
+  p->slab = p->total ? most : ceil_div(k, slabs);
+  for (p->k = 0; p->k < k; p->k += p->slab) {
+    p->depth = clamp64(k - p->k, 0, p->slab);
     multiply_part(p);
   }
 }
@@ -354,12 +414,12 @@ static void store_totals(const Part *p) {
 // Computes a product block by block. `most` is as in multiply_block; total: room for the totals of
 // a block, or NULL; turned: C is stored transposed.
 static void multiply(const Product *g, int64_t most, double *total, bool turned, float *work) {
-  int vecs = within(ceil_div(g->n, LANES), MOST_VECS), panel = vecs * LANES;
+  int panel = panel_of(g->n, 0);
   int64_t deepest = g->k < most ? g->k : most, limit = BLOCK / deepest / panel * panel,
           blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
   Part p = {.of = g,
-            .rows = most_rows[vecs - 1],
-            .panel = panel,
+            .block = columns,
+            .rows = most_rows[panel / LANES - 1],
             .a = work,
             .total = total,
             .turned = turned};

@@ -84,7 +84,7 @@ static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb, void *work)
 // their roles.
 static void products(void **state) {
   (void)state;
-  static const int64_t m[] = {1, 16, 47, 48, 112}, n[] = {1, 10, 32, 33, 100},
+  static const int64_t m[] = {1, 16, 47, 72, 73, 113}, n[] = {1, 10, 32, 33, 64, 100},
                        k[] = {1, 31, 191, 192, 385, 800};
   const ProductWay *way = product_way(TYPE_F32, NULL);
   if (!way) skip();
