@@ -231,6 +231,13 @@ differ mesh "$tmp/mlp.mesh" --mesh q=2 --layout b=q
 differ layout "$tmp/mlp.mesh" --mesh p=2 --layout h=p
 differ "model \(options, imports\)" "$tmp/mlp.mesh" --mesh p=2 --layout b=p --set h=12
 
+# parameter servers share memory: their ranks are on one machine
+if needs_mpi far2; then
+  launch far2 4 "$meshc" train examples/iris.mesh -q --set b=32 --mesh rows=4 --layout b=rows --set "train.sync=stale(2,replicas=4)" >"$tmp/log" 2>"$tmp/err"
+  holds "asynchronous updates on two machines" $? 3
+  if one_sentence "ranks on several machines"; then pass; else fail "asynchronous updates on two machines: $(head -n 3 "$tmp/err")"; fi
+fi
+
 # -- hosts of their own -------------------------------------------------------------------------------------
 
 # Two network namespaces, joined by a bridge; mpirun starts a daemon in each.

@@ -84,9 +84,12 @@ struct Stale {
   StaleGroup *group;
   int64_t from;
   pthread_mutex_t watching; // held by the thread that looks at the other ranks
-  atomic_bool ends;         // the server of this process is to end
-  atomic_bool broken;       // a group of this process has failed
-  bool no_threads;          // not all groups could be started
+  // Held during an update. The lock of the server lets one thread of this process at a time make
+  // one, but it may come by way of another process: this one orders the threads by themselves.
+  pthread_mutex_t updating;
+  atomic_bool ends;   // the server of this process is to end
+  atomic_bool broken; // a group of this process has failed
+  bool no_threads;    // not all groups could be started
   uint64_t meetings;
 };
 

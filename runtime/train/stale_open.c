@@ -125,6 +125,7 @@ Stale *stale_open(const TrainJob *job, Diag *d) {
   s->nservers = s->servers->processors / s->servers->own;
   s->server = s->servers->first / s->servers->own;
   pthread_mutex_init(&s->watching, NULL);
+  pthread_mutex_init(&s->updating, NULL);
   s->group = mem_zeroed((size_t)stale->own, sizeof *s->group);
   for (int64_t k = 0; k < stale->own; k++)
     s->group[k] = (StaleGroup){.s = s, .number = stale->first + k, .exec = stale->worker[k]};
@@ -152,6 +153,7 @@ void stale_close(Stale *s) {
   }
   batches_close(s);
   pthread_mutex_destroy(&s->watching);
+  pthread_mutex_destroy(&s->updating);
   segment_free(s->segment);
   free(s->alone);
   free(s->group);

@@ -56,6 +56,14 @@ void lock_release(atomic_uint *lock) {
 
 // -- servers ------------------------------------------------------------------------------------
 
+// Makes an update of the servers of this process.
+static bool make_update(Stale *s, int64_t number) {
+  pthread_mutex_lock(&s->updating);
+  bool good = exec_step(s->servers, number, true) == STEP_OK;
+  pthread_mutex_unlock(&s->updating);
+  return good;
+}
+
 void *serve(void *context) {
   Stale *s = context;
   StaleServer *own = server_of(s, s->server);
@@ -70,8 +78,7 @@ void *serve(void *context) {
       word_wait(&own->request, SERVER_IDLE);
       continue;
     }
-    if (exec_step(s->servers, atomic_load(&own->number), true) != STEP_OK)
-      atomic_store(&s->broken, true);
+    if (!make_update(s, atomic_load(&own->number))) atomic_store(&s->broken, true);
     atomic_store(&own->request, SERVER_IDLE);
     word_wake(&own->request, INT_MAX);
   }
@@ -89,7 +96,7 @@ void server_end(Stale *s, pthread_t thread) {
 static bool update(Stale *s, int64_t q, int64_t number) {
   Waiting w = {0};
   StaleServer *server = server_of(s, q);
-  if (q == s->server) return exec_step(s->servers, number, true) == STEP_OK;
+  if (q == s->server) return make_update(s, number);
   atomic_store(&server->number, number);
   atomic_store(&server->request, SERVER_ASKED);
   word_wake(&server->request, 1);
