@@ -2,7 +2,9 @@
 // or how it must be written.
 #include "runtime/data/csv_source_internal.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *csv_list(const char *const *name, int64_t n, char *out, size_t room) {
@@ -44,21 +46,40 @@ static void advise_class(const CsvDecoder *c, char *out, size_t room) {
     snprintf(out, room, "add it to the classes of the source");
 }
 
+// Returns whether a text has a digit and no letter of ASCII, as amounts with a sign of a currency.
+static bool is_amount(const CsvField *field) {
+  bool digit = false, letter = false;
+  for (size_t i = 0; i < field->n; i++) {
+    char c = field->text[i];
+    digit |= c >= '0' && c <= '9';
+    letter |= (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  }
+  return digit && !letter;
+}
+
 static void advise_number(const CsvFile *f, const CsvField *field, char *out, size_t room) {
   double x;
   char other = f->format.decimal == '.' ? ',' : '.';
   const char *date = date_option(field->text, field->n);
   size_t numeric = 0;
   while (numeric < field->n && strchr("+-.,' 0123456789", field->text[numeric])) numeric++;
+  char *end, digits[64] = {0};
+  memcpy(digits, field->text, field->n < sizeof digits ? field->n : sizeof digits - 1);
+  bool large = isinf(strtod(digits, &end)) && *end == 0 && numeric > 0;
   if (csv_number(field->text, field->n, other, &x))
-    snprintf(out, room, "decimal = \"%c\" reads numbers with a decimal %s", other,
-             other == ',' ? "comma" : "point");
+    snprintf(out, room,
+             "decimal = \"%c\" reads numbers with a decimal %s; digits in groups (%s) are not read",
+             other, other == ',' ? "comma" : "point", other == ',' ? "1,000" : "1.000");
   else if (date)
     snprintf(out, room, "date = %s reads dates", date);
   else if (numeric == field->n)
     snprintf(out, room, "digits must not be in groups: write 1200, not 1.200 or 1,200");
-  else if (numeric > 0)
+  else if (large)
+    snprintf(out, room, "the largest numbers are those of f64, about 1.8e308");
+  else if (numeric > 0 || is_amount(field))
     snprintf(out, room, "a field must be a number alone, without a unit");
+  else if (f->headed)
+    snprintf(out, room, "classes = auto reads texts");
   else
     snprintf(out, room, "classes = auto reads texts; header = true says that line 1 is a header");
 }

@@ -169,6 +169,10 @@ static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord
   diag_nearest(d, text, r->field, r->n);
   if (!is_utf8(r))
     diag_hint(d, "the file is not UTF-8: iconv -f latin1 -t utf-8 converts texts of Latin-1");
+  else if (memchr(r->field[r->n > 1], '\r', strlen(r->field[r->n > 1])))
+    diag_hint(d, "its lines end in CR alone: tr '\\r' '\\n' <old.csv >new.csv converts them");
+  else if (r->field[0][0] == '#')
+    diag_hint(d, "its first line is a comment: remove it, so that the header comes first");
   else if (r->n == 1)
     diag_hint(d, "its first line has one column; separator = \";\" or another one divides it");
   return false;

@@ -34,7 +34,11 @@ static bool say_row(const CsvRows *c, const CsvFile *f, int64_t offset, const Cs
                     Diag *d) {
   diag_error(d, c->decoder.fault, c->decoder.input->pos, "%s:%lld: %s", f->path,
              (long long)csv_line(f->path, offset), row->why);
-  if (c->decoder.hint) diag_hint(d, "%s", c->decoder.hint);
+  if (c->decoder.hint)
+    diag_hint(d, "%s", c->decoder.hint);
+  else if (c->decoder.fault == DIAG_FILE_MALFORMED)
+    diag_hint(d, "a row has the columns of the first line; a field with separators, line ends or "
+                 "quotes is in quotes, with \"\" for a quote");
   return false;
 }
 

@@ -46,6 +46,10 @@ static bool fill(CsvText *t, char *why) {
     int64_t got = 0;
     if (!take(t, t->room - t->n, t->at + t->n, &got, why)) return false;
     const char *zero = memchr(t->at + t->n, 0, (size_t)got);
+    bool utf16 = t->offset == 0 && t->n + got > 1 &&
+                 (!memcmp(t->at, "\xff\xfe", 2) || !memcmp(t->at, "\xfe\xff", 2));
+    if (zero && utf16)
+      return why_not(why, "is UTF-16: iconv -f utf-16 -t utf-8 <old.csv >new.csv converts it");
     if (zero)
       return why_not(why, "is no text: it has a zero byte at byte %lld",
                      (long long)(t->offset + (zero - t->at)));
