@@ -54,7 +54,12 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   }
   diag_error(d, DIAG_UNKNOWN_OPTION, (Pos){0}, "unknown option '%s' for %s", given,
              command_name(o->command));
-  return diag_nearest(d, given, names, known);
+  bool sets = option_row[OPTION_SET].commands & 1u << o->command;
+  if (!sets || text_nearest(given, names, known)) return diag_nearest(d, given, names, known);
+  return diag_hint(d,
+                   "see meshc %s --help; keys of the model are changed with --set, as in --set "
+                   "train.epochs=3",
+                   command_name(o->command));
 }
 
 // Finds the row of the option table that `text`, n bytes, names for a command, by its long or short

@@ -20,7 +20,23 @@ typedef struct Params {
   // With --params-partial: the names of parameters that the file lacks, and of arrays that the
   // model lacks, as text. NULL if there are none.
   const char *kept, *ignored;
+  int64_t lacking,
+      strange; // number of parameters that the file lacks, of names that the model lacks
 } Params;
+
+// A file of another model lacks most parameters, and has most names in vain: the first ones tell.
+enum { MISMATCHES_SHOWN = 3 };
+
+// Counts one more. Returns whether it is to be shown.
+static bool is_shown(int64_t *count) { return ++*count <= MISMATCHES_SHOWN; }
+
+static void say_more(const Params *p, DiagId id, int64_t count, const char *what) {
+  int64_t more = count - MISMATCHES_SHOWN;
+  if (more <= 0) return;
+  diag_error(p->s->diag, id, p->pos, "%s %s %lld more", p->path, what, (long long)more);
+  diag_hint(p->s->diag,
+            "is it a file of this model? check MODEL --params FILE shows both side by side");
+}
 
 // -- the contents of a file ---------------------------------------------------------------------
 
@@ -86,11 +102,13 @@ static bool refuse_unknown(Params *p) {
       list_up(p, &p->ignored, *name);
       continue;
     }
+    good = false;
+    if (!is_shown(&p->strange)) continue;
     diag_error(p->s->diag, DIAG_PARAM_UNKNOWN, p->pos,
                "the model has no parameter or state '%s', which %s holds", *name, p->path);
     diag_nearest(p->s->diag, *name, known, n);
-    good = false;
   }
+  say_more(p, DIAG_PARAM_UNKNOWN, p->strange, "holds, of such names,");
   return good;
 }
 
@@ -194,6 +212,7 @@ static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTe
       list_up(p, &p->kept, t->name);
       return true;
     }
+    if (!is_shown(&p->lacking)) return false;
     diag_error(p->s->diag, DIAG_PARAM_MISSING, p->pos, "%s holds no value for the parameter %s",
                p->path, t->name);
     if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
@@ -232,6 +251,7 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
     if (kind == TENSOR_PARAM || kind == TENSOR_STATE || (slots && kind == TENSOR_SLOT))
       good &= load_tensor(&all, e, p, &p->tensor[i]);
   }
+  say_more(&all, DIAG_PARAM_MISSING, all.lacking, "holds no value for");
   if (slots) good &= load_step(&all, step);
   if (all.kept && session_remarks(s))
     fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 // -- options ------------------------------------------------------------------------------------
 
@@ -212,10 +213,12 @@ bool session_read(Session *s) {
     s->text = from_stdin ? model_stream(s->arena, stdin, &s->text_bytes)
                          : model_text(s->arena, path, &s->text_bytes);
   if (!s->text) {
-    bool large = errno == EFBIG;
+    int why = errno;
     diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
-               strerror(errno));
-    return large &&
+               strerror(why));
+    if (why == ENOENT && access(arena_printf(s->arena, "%s.mesh", path), R_OK) == 0)
+      return diag_hint(s->diag, "did you mean %s.mesh?", path);
+    return why == EFBIG &&
            diag_hint(s->diag, "a model has at most %d MiB; is this one?", (int)(MODEL_BYTES >> 20));
   }
   s->source = diag_source(s->diag, path, s->text, s->text_bytes);
