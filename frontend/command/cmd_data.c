@@ -266,9 +266,13 @@ static double waiting_share(const BlockFigures *b) {
 }
 
 static void print_block(const Session *s, const BlockFigures *b) {
-  printf("data %s over %s: %lld row%s, %lld batch%s of %lld\n", block_text(b->kind),
-         data_over(s, b->kind), (long long)b->rows, plural(b->rows), (long long)b->batches,
-         b->batches == 1 ? "" : "es", (long long)b->batch);
+  printf("data %s over %s: %lld row%s, ", block_text(b->kind), data_over(s, b->kind),
+         (long long)b->rows, plural(b->rows));
+  if (b->rows < b->batch)
+    printf("fewer than a batch of %lld\n", (long long)b->batch);
+  else
+    printf("%lld batch%s of %lld\n", (long long)b->batches, b->batches == 1 ? "" : "es",
+           (long long)b->batch);
   for (uint32_t i = 0; i < b->n; i++) print_source(s, &b->source[i]);
   printf("  batches are delivered at %srows/s", rate_text(s->arena, b->rate));
   // Reading so few rows takes no time that matters: what rate they have says nothing.

@@ -139,7 +139,7 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
                       s->directory, s->diag);
   if (!f) return NULL;
   keep_facts(s, f);
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n && !listed; i++) // the command data shows what there is
     good &=
         input[i].source->classes != CLASSES_AUTO || classes_fit(s, g, input[i].name, input[i].pos);
   if (good) return f;

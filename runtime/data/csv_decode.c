@@ -156,6 +156,14 @@ static bool is_utf8(const CsvRecord *r) {
   return good;
 }
 
+// Returns whether all fields of a row are numbers, so that it is hardly a header.
+static bool has_numbers(const CsvRecord *r) {
+  double x;
+  bool good = true;
+  for (uint32_t i = 0; i < r->n; i++) good &= csv_number(r->field[i], strlen(r->field[i]), '.', &x);
+  return good;
+}
+
 static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord *r, bool header,
                           const char *name, size_t n, Diag *d) {
   char text[81] = {0};
@@ -173,6 +181,9 @@ static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord
     diag_hint(d, "its lines end in CR alone: tr '\\r' '\\n' <old.csv >new.csv converts them");
   else if (r->field[0][0] == '#')
     diag_hint(d, "its first line is a comment: remove it, so that the header comes first");
+  else if (has_numbers(r))
+    diag_hint(d, "its first line is taken as the header, because the source names columns: add a "
+                 "header, or give their numbers");
   else if (r->n == 1)
     diag_hint(d, "its first line has one column; separator = \";\" or another one divides it");
   return false;
