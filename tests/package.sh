@@ -206,6 +206,12 @@ sort "$tmp/out" >other.txt
 same "the full library" one.txt other.txt
 expect "three steps in a program" 0 "^loss 0x" ./packaged trained 3
 holds "a loss a step" "$(grep -c '^loss' "$tmp/out")" 3
+must "$meshc" train table.mesh --data-dir files --save-params want.safetensors -q
+expect "a training in a program" 0 "^steps 30" ./packaged learns train files got.safetensors 0
+same "what it leaves" want.safetensors got.safetensors
+expect "a training in two calls" 0 "^steps 30" ./packaged learns train files got.safetensors 11 19
+same "what they leave" want.safetensors got.safetensors
+expect "no data in a program" 1 "rows.csv: No such file.*E0701" ./packaged learns train nowhere got.safetensors 3
 expect "no package" 1 "nowhere is no package: it has no package.json .E0701" ./packaged nowhere
 expect "another CPU, in a program" 1 "has no code for this processor.*E0807" env MESHC_CPU=z80 ./packaged levels
 

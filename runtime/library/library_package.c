@@ -3,6 +3,7 @@
 #include "runtime/library/library.h"
 #include "runtime/package/package_batch.h"
 #include "runtime/package/package_text.h"
+#include "runtime/package/package_train.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,12 @@ typedef struct PackageModel {
   meshc_model base; // the first member
   Package *package;
   int threads;
+  const char *directory;      // where the data of a training begins
   PackageGenerator generator; // made at the first call of meshc_generate
+  PackageTraining training;   // made at the first call of meshc_train, with:
+  TrainJob job;
+  int64_t usual_steps; // those of the train block
+  double *value;       // by output that is shown
 } PackageModel;
 
 static PackageModel *package_of(meshc_model *m) { return (PackageModel *)(void *)m; }
@@ -26,6 +32,7 @@ static meshc_program *bind(meshc_model *m, PackageProgram *of) {
   const ExecOptions options = {.threads = pm->threads,
                                .share = library_shared(m),
                                .seed = pm->package->seed,
+                               .stop_request = &m->stop,
                                .must_be_finite = p->trains ? pm->package->watch : NULL};
   p->exec = package_exec(of, &options, m->diag);
   if (!p->exec) return NULL;
@@ -88,20 +95,63 @@ static bool refuse(const meshc_model *m, const char *what) {
   return diag_hint(m->diag, "open the model's text with libmeshc, or run steps with meshc_run");
 }
 
-static bool train(meshc_model *m, int64_t steps, const Reporting *to) {
-  (void)steps, (void)to;
-  return refuse(m, "has no data blocks to train on");
-}
-
 static bool evaluate(meshc_model *m, const char *data, const Reporting *to) {
   (void)data, (void)to;
-  return refuse(m, "has no data blocks to evaluate");
+  return refuse(m, "makes no evaluations");
 }
 
 static char *json(meshc_model *m, const char *command, meshc_purpose purpose) {
   (void)command, (void)purpose;
   (void)refuse(m, "does not have what meshc_json says of a model");
   return NULL;
+}
+
+// -- training -----------------------------------------------------------------------------------
+
+static void report(void *context, const TrainReport *t) {
+  const Reporting *r = context;
+  PackageModel *pm = package_of(r->model);
+  if (t->event != TRAIN_STEP || !r->progress) return;
+  for (uint32_t i = 0; i < pm->job.nshown; i++) pm->value[i] = train_shown(&pm->job, i);
+  const meshc_progress p = {.step = t->step,
+                            .steps = pm->job.steps,
+                            .data = "train",
+                            .count = pm->job.nshown,
+                            .name = pm->job.shown,
+                            .value = pm->value};
+  if (r->progress(r->context, &p)) r->model->stop = 1;
+}
+
+static bool open_training(meshc_model *m) {
+  PackageModel *pm = package_of(m);
+  const meshc_program *first = store(m);
+  if (!first) return false;
+  const PackageTrainAsk ask = {.directory = pm->directory ? pm->directory : ".",
+                               .own = first->trains ? first->exec : NULL,
+                               .threads = pm->threads,
+                               .exec = {.threads = pm->threads, .seed = pm->package->seed}};
+  if (!package_train_open(m->arena, pm->package, &ask, m->diag, &pm->training, &pm->job)) {
+    package_train_free(&pm->training);
+    return false;
+  }
+  pm->usual_steps = pm->job.steps;
+  pm->value = arena_array(m->arena, double, pm->job.nshown + 1);
+  return true;
+}
+
+static bool train(meshc_model *m, int64_t steps, const Reporting *to) {
+  PackageModel *pm = package_of(m);
+  Reporting reporting = *to;
+  int64_t done = 0;
+  if (!pm->training.feed && !open_training(m)) return false;
+  pm->job.steps = steps ? steps : pm->usual_steps;
+  pm->job.before = m->steps;
+  pm->job.report = report;
+  pm->job.report_context = &reporting;
+  pm->job.done = &done;
+  int code = train_run(&pm->job, m->diag);
+  m->steps += done;
+  return code == 0 || code == EXIT_INTERRUPTED;
 }
 
 // -- parameters ---------------------------------------------------------------------------------
@@ -138,6 +188,7 @@ static bool text(meshc_model *m, LibraryText *out) {
 
 static void close_model(meshc_model *m) {
   package_generator_free(&package_of(m)->generator); // first: it uses tensors of the store
+  package_train_free(&package_of(m)->training);      // as well
   for (meshc_program *p = m->programs, *before; p; p = before) {
     before = p->before;
     library_program_free(p);
@@ -189,9 +240,13 @@ static bool read_options(PackageModel *m, const meshc_options *options) {
   for (size_t i = 0; options && i < options->n; i++) {
     const char *word = options->word[i];
     char *end;
+    if (strncmp(word, "--data-dir=", 11) == 0) {
+      m->directory = arena_text(m->base.arena, word + 11, strlen(word + 11));
+      continue;
+    }
     if (strncmp(word, "--threads=", 10) != 0) {
       diag_error(m->base.diag, DIAG_UNKNOWN_OPTION, (Pos){0}, "%s is no option of a package", word);
-      return diag_hint(m->base.diag, "a package takes --threads=N");
+      return diag_hint(m->base.diag, "a package takes --threads=N and --data-dir=DIR");
     }
     long n = strtol(word + 10, &end, 10);
     if (*end || n < 1 || n > 4096)
@@ -233,7 +288,7 @@ static bool open_package(Opening *o) {
   Arena *a = arena_new();
   PackageModel *m = arena_new_of(a, PackageModel);
   m->base = (meshc_model){.kind = &packaged, .arena = a, .diag = diag_new(a)};
-  static const char *const hints[] = {"--threads", NULL};
+  static const char *const hints[] = {"--threads", "--data-dir", NULL};
   diag_program(m->base.diag, NULL, hints);
   o->model = &m->base;
   if (!read_options(m, o->options)) return false;

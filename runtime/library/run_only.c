@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-bool library_has_option(const char *name) { return strcmp(name, "threads") == 0; }
+bool library_has_option(const char *name) {
+  return strcmp(name, "threads") == 0 || strcmp(name, "data-dir") == 0;
+}
 
 static meshc_model *refuse(meshc_error **error) {
   (void)library_refuse(DIAG_UNAVAILABLE, "libmeshc_run has no compiler",

@@ -161,6 +161,18 @@ static bool fill_job(const Package *p, const PackageTrainAsk *ask, const Package
                     (long long)feed_rows(t->feed), (long long)feed_batch(t->feed));
 }
 
+// Makes the Exec, with the values of the package or of a file.
+static bool bind_program(const Package *p, const PackageProgram *program,
+                         const PackageTrainAsk *ask, Diag *d, PackageTraining *out, TrainJob *job) {
+  ExecOptions options = ask->exec;
+  options.must_be_finite = p->watch;
+  out->made = true;
+  out->exec = package_exec(program, &options, d);
+  return out->exec && package_load(p, out->program, out->exec, d) &&
+         (!ask->values ||
+          package_read_values(out->program, out->exec, ask->values, &job->before, d));
+}
+
 bool package_train_open(Arena *a, const Package *p, const PackageTrainAsk *ask, Diag *d,
                         PackageTraining *out, TrainJob *job) {
   const PackageProgram *program = package_program(p, "train");
@@ -175,19 +187,15 @@ bool package_train_open(Arena *a, const Package *p, const PackageTrainAsk *ask, 
                "the training of %s depends on evaluations, which packages do not make", p->path);
     return diag_hint(d, "compile the model without stop_early and without a plateau schedule");
   }
-  ExecOptions options = ask->exec;
-  options.must_be_finite = p->watch;
   out->program = &program->program;
-  out->exec = package_exec(program, &options, d);
-  if (!out->exec || !package_load(p, out->program, out->exec, d)) return false;
-  if (ask->values && !package_read_values(out->program, out->exec, ask->values, &job->before, d))
-    return false;
+  out->exec = ask->own;
+  if (!out->exec && !bind_program(p, program, ask, d, out, job)) return false;
   out->feed = open_data(a, p, ask, out->program, d);
   return out->feed && fill_job(p, ask, out, job, d);
 }
 
 void package_train_free(PackageTraining *t) {
-  exec_free(t->exec);
+  if (t->made) exec_free(t->exec);
   feed_close(t->feed);
   *t = (PackageTraining){0};
 }

@@ -8,6 +8,7 @@
 typedef struct PackageTrainAsk {
   const char *directory; // where relative paths of the data begin
   const char *values;    // a file with parameters and optimizer state to go on from, or NULL
+  Exec *own;             // of the program, with its values; NULL: one is made
   const char *save;      // a file that is written afterwards, which must be no data; or NULL
   int64_t steps;         // of this run; 0: as many as the train block says
   int threads;           // that decode images; 0: as many as cores
@@ -16,6 +17,7 @@ typedef struct PackageTrainAsk {
 
 typedef struct PackageTraining {
   Exec *exec;
+  bool made; // package_train_free frees it
   Feed *feed;
   const Program *program;
 } PackageTraining;

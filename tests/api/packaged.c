@@ -3,6 +3,9 @@
  *   packaged DIR            every input is 0, 0.1, 0.2, ... 0.9, 0, ...
  *   packaged DIR STEPS      so many training steps on that batch; prints the loss of each
  *   packaged DIR time       milliseconds from before the opening to the first outputs
+ *   packaged DIR train DATA FILE STEPS...   trains on the data block, whose files are in DATA, once
+ * for
+ *                           each number of steps, and writes the parameters to FILE
  * It is compiled against meshc.h alone and linked with -lmeshc_run or -lmeshc. */
 #include <meshc.h>
 #include <stdio.h>
@@ -46,6 +49,27 @@ static double now(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+static int show(void *context, const meshc_progress *p) {
+  (void)context;
+  if (p->step == p->steps)
+    for (size_t i = 0; i < p->count; i++) printf("%s %a\n", p->name[i], p->value[i]);
+  return 0;
+}
+
+static int train(char **argv) {
+  meshc_error *error = NULL;
+  meshc_options *options = meshc_options_new();
+  int code = meshc_options_set(options, "data-dir", argv[3]);
+  meshc_model *m = code ? NULL : meshc_open_package(argv[1], options, &error);
+  if (!m) return fail(error);
+  for (int i = 5; argv[i] && !code; i++) code = meshc_train(m, atol(argv[i]), show, NULL, &error);
+  if (code || meshc_save(m, argv[4], &error)) return fail(error);
+  printf("steps %ld\n", (long)meshc_steps(m));
+  meshc_options_free(options);
+  meshc_close(m);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   meshc_error *error = NULL;
   meshc_array in[64], out[64];
@@ -53,6 +77,7 @@ int main(int argc, char **argv) {
   int times = argc > 2 && !strcmp(argv[2], "time");
   long steps = argc > 2 && !times ? atol(argv[2]) : 0;
   if (argc < 2) return 2;
+  if (argc > 4 && !strcmp(argv[2], "train")) return train(argv);
   meshc_model *m = meshc_open_package(argv[1], NULL, &error);
   meshc_program *p =
       m ? meshc_compile(m, steps ? MESHC_TRAIN : MESHC_PREDICT, NULL, 0, &error) : NULL;
