@@ -192,12 +192,39 @@ must "$meshc" compile talk.mesh --for generate --rows 2 --device cuda --gpu $lev
 must gpu "$meshc" generate talk --prompt "1 2 3 4 5 6 7 8 9 10" --prompt "7" --max-tokens 8
 same "text" want.txt out
 
+# -- several GPUs, each with a rank of its own ----------------------------------------------------------------------
+if [ ! -e "$standin/libnccl.so.2" ] || [ "${MESHC_GPU:-}" = real ]; then
+  skip 9
+else
+  export MESHC_STANDIN_DEVICES=4 MESHC_STANDIN_WRITTEN=1
+  mesh="--mesh rows=2,cols=2 --layout b=rows,heads=cols"
+  for gpus in 2 4; do
+    # shellcheck disable=SC2086
+    must "$meshc" compile transformer.mesh $mesh --device cuda --gpu $level --gpus $gpus --for train -o several -q
+    # shellcheck disable=SC2086
+    must gpu "$meshc" run transformer.mesh $mesh --device cuda --no-cache $text --steps 3 --fetch loss --save-params want.safetensors --np $gpus
+    # shellcheck disable=SC2086
+    must gpu "$meshc" run several $text --steps 3 --fetch loss --save-params got.safetensors --np $gpus
+    same "parameters of $gpus GPUs" want.safetensors got.safetensors
+    must gpu "$meshc" predict several --feed h=in10/h.npy --out got --np $gpus
+    # shellcheck disable=SC2086
+    must gpu "$meshc" predict transformer.mesh $mesh --device cuda --no-cache --feed h=in10/h.npy --out want -q --np $gpus
+    same "a prediction by $gpus GPUs" want/y.npy got/y.npy
+  done
+  expect "too few ranks" 1 "several is a package for 4 GPUs, and there are 2 ranks.*E0807" gpu "$meshc" predict several --feed h=in10/h.npy --np 2
+  expect "no ranks" 1 "several is a package for 4 GPUs, and there is 1 rank" gpu "$meshc" predict several --feed h=in10/h.npy
+  # shellcheck disable=SC2086
+  expect "GPUs that do not divide the mesh" 2 "3 GPUs do not divide the axes of the mesh rows=2 cols=2 evenly.*E0601" "$meshc" compile transformer.mesh $mesh --device cuda --gpus 3 -o no
+  expect "GPUs of a package for CPUs" 2 "gpus is an option of --device cuda" "$meshc" compile mlp.mesh --gpus 2 -o no
+  unset MESHC_STANDIN_DEVICES MESHC_STANDIN_WRITTEN
+fi
+
 # -- errors ---------------------------------------------------------------------------------------------------------
 expect "a package for CPUs" 0 "" "$meshc" compile mlp.mesh --cpu native -o cpu -q
 expect "it is none for a GPU" 1 "cpu is a package for CPUs.*E0807" gpu "$meshc" predict cpu --device cuda --feed h=in10/h.npy
 expect "the other way round" 1 "transformer is a package for GPUs.*E0807" gpu "$meshc" predict transformer --device cpu --feed h=in10/h.npy
 expect "the device may be named" 0 "^y .b 10" gpu "$meshc" predict transformer --device cuda --feed h=in10/h.npy
-expect "ranks" 1 "transformer is a package for one GPU" gpu "$meshc" predict transformer --np 2 --feed h=in10/h.npy
+expect "ranks" 1 "transformer is a package for 1 GPU, and there are 2 ranks.*E0807" gpu "$meshc" predict transformer --np 2 --feed h=in10/h.npy
 cp -r transformer broken
 file=$(find broken -name "train.$level*.2.*" | head -n 1)
 printf 'x' | dd of="$file" bs=1 seek=300 conv=notrunc 2>/dev/null

@@ -46,6 +46,8 @@ void session_device_machine(Session *s) {
   if (!session_for_gpu(s) || option_given(s->opt, OPTION_MACHINE)) return;
   bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"),
        alone = session_has_gpu(s) && !s->ranks;
+  if (option_given(s->opt, OPTION_GPUS)) alone = false;
+
   s->machine_name = h200 ? alone ? "h200" : "h200x8" : alone ? "h100" : "h100x8";
   if (!machine_named(&s->machine, s->machine_name)) BUG("no machine %s", s->machine_name);
   if (s->gpu && s->ranks && ranks_processors(s->ranks) > 1)

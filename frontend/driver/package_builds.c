@@ -3,6 +3,7 @@
 // A program with products of matrices needs something that computes them: instructions of the CPU,
 // or OpenBLAS. A level whose CPUs may lack it gets a second build, in which generated kernels
 // compute the products. The first build that a machine can run is used.
+#include "collectives/local/devices.h"
 #include "frontend/driver/package_internal.h"
 #include "runtime/package/package.h"
 
@@ -74,11 +75,26 @@ static bool levels_fit(const Session *s, const PackagePlan *plan) {
   return diag_hint(s->diag, plan->gpu ? "name levels of GPUs by --gpu" : "add --device cuda");
 }
 
+// Reads --gpus: the processors of a GPU are a box of the mesh.
+static bool gpus_fit(Session *s, PackagePlan *plan) {
+  const Mesh *m = &s->model->mesh;
+  const OptionUse *use = option_use(s->opt, OPTION_GPUS);
+  if (!option_integer(s->opt, OPTION_GPUS, 1, 1, INT32_MAX, s->diag, &plan->gpus)) return false;
+  if (plan->gpus == 1) return true;
+  if (!plan->gpu)
+    return diag_error(s->diag, DIAG_USAGE, use->pos, "--gpus is an option of --device cuda");
+  if (mesh_size(m) % plan->gpus == 0 && devices_fit(m, mesh_size(m) / plan->gpus)) return true;
+  diag_error(s->diag, DIAG_USAGE, use->pos,
+             "%lld GPUs do not divide the axes of the mesh %s evenly", (long long)plan->gpus,
+             mesh_text(s->arena, m));
+  return diag_hint(s->diag, "say --gpus %lld, or give another --mesh", (long long)mesh_size(m));
+}
+
 bool package_options(Session *s, PackagePlan *plan) {
   plan->gpu = session_for_gpu(s);
   const OptionUse *use = option_use(s->opt, plan->gpu ? OPTION_GPU : OPTION_CPU);
   int word;
-  if (!levels_fit(s, plan)) return false;
+  if (!levels_fit(s, plan) || !gpus_fit(s, plan)) return false;
   if (!option_word(s->opt, OPTION_PACKAGE_FOR, countof(fors), fors, s->diag, &word)) return false;
   plan->trains = word == 1;
   plan->generates = word == 2;
@@ -110,9 +126,10 @@ DtypeSet package_products(const PackagePlan *plan, const PackageBuild *b) {
 
 bool package_compile(Session *s, PackagePlan *plan, PackageBuild *b, DtypeSet products) {
   s->stores = NULL;
+  const int64_t each = plan->gpus > 1 ? mesh_size(&s->model->mesh) / plan->gpus : 0;
+  const PackageWay way = {products, b->epilogues, each};
   for (uint32_t k = 0; k < plan->nparts; k++)
-    if (!session_package(s, plan->part[k].of.graph, &plan->part[k].of, products, b->epilogues,
-                         &b->made[k]))
+    if (!session_package(s, plan->part[k].of.graph, &plan->part[k].of, way, &b->made[k]))
       return false;
   b->products = package_products(plan, b);
   return true;

@@ -4,7 +4,7 @@
 // cuBLASLt computes products of matrices where the machine has it, and adds a bias or applies a
 // function to them where it can. So a level has up to three builds: with all that the library may
 // have, with its plain products, and without the library.
-#include "collectives/local/transfer_plan.h"
+#include "collectives/local/messages.h"
 #include "frontend/driver/package_internal.h"
 #include "ir/program/gpu.h"
 #include "ir/program/pack.h"
@@ -91,13 +91,20 @@ static bool code_options(Session *s, const PackageBuild *b, GpuCodeOptions *out)
 
 // Lists the kernels of collectives, as GpuLaunches has them.
 static void list_parts(Arena *a, const Program *p, const GpuTransfers *t, GpuLaunches *out) {
-  for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (t->local[i]) out->nparts += p->instr[i].u.collective.nparts;
-  out->part = arena_array(a, GpuPartKernels, out->nparts + 1);
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    for (uint32_t k = 0; t->local[i] && k < p->instr[i].u.collective.nparts; k++)
-      out->part[n++] = (GpuPartKernels){t->local[i][k].kernel, t->local[i][k].least_kernel};
+    if (p->instr[i].kind == INSTR_COLLECTIVE) out->nparts += p->instr[i].u.collective.nparts;
+  out->part = arena_array(a, GpuPartKernels, out->nparts + 1);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
+    const PartPlan *local = t->local[i];
+    for (uint32_t k = 0; k < p->instr[i].u.collective.nparts; k++)
+      out->part[n++] =
+          local ? (GpuPartKernels){local[k].kernel, local[k].least_kernel}
+                : (GpuPartKernels){t->messages[i][k].pack.kernel, t->messages[i][k].unpack.kernel};
+  }
+  out->njoins = t->join ? p->ninstrs : 0;
+  out->join = t->join;
 }
 
 static bool put_launches(Session *s, PackageWriter *w, const char *file, const Program *p,

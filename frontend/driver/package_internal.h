@@ -44,6 +44,7 @@ typedef struct PackageText {
 typedef struct PackagePlan {
   bool trains, generates;
   bool gpu;         // it is for GPUs
+  int64_t gpus;     // how many share the mesh
   PackageText text; // of a plan that generates
   uint32_t nlevels, nparts, nbuilds;
   uint32_t nvalues; // of the package that was written, and their bytes

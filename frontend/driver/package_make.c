@@ -225,6 +225,7 @@ static void describe(Making *m) {
   json_object_set_new(m->root, "meshc", json_string(MESHC_VERSION));
   json_object_set_new(m->root, "model", json_text(last_part(s->opt->argument.at[0])));
   json_object_set_new(m->root, "device", json_string(m->plan->gpu ? "cuda" : "cpu"));
+  if (m->plan->gpu) json_object_set_new(m->root, "gpus", json_integer(m->plan->gpus));
   json_object_set_new(m->root, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(m->root, "layout", layout_json(s));
   json_object_set_new(m->root, "seed", json_integer((json_int_t)s->model->graph->spec.seed));

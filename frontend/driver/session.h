@@ -103,10 +103,16 @@ MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Select
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it
 // computes without generated kernels; `epilogues`: what products do on its GPU (CodegenOptions of
-// these names). All programs since s->stores was NULL share parameters and states. Returns false
-// after an error, also if the program needs more than --memory.
-MUST_USE bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
-                              uint32_t epilogues, Compilation *out);
+// these names); `each`: processors of each GPU, 0: all are on one. All programs since s->stores was
+// NULL share parameters and states. Returns false after an error, also if the program needs more
+// than --memory.
+typedef struct PackageWay {
+  DtypeSet products;
+  uint32_t epilogues;
+  int64_t each;
+} PackageWay;
+MUST_USE bool session_package(Session *s, const Graph *g, const Selected *of, PackageWay way,
+                              Compilation *out);
 // Returns the types of products that this machine computes for g without generated kernels.
 DtypeSet session_products(const Session *s, const Graph *g);
 // Compiles graph g to machine code, in memory of `a`, on this rank alone. The program is not

@@ -222,12 +222,13 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   return pipeline_run(a, g, &options, "program", s->diag, out);
 }
 
-bool session_package(Session *s, const Graph *g, const Selected *of, DtypeSet products,
-                     uint32_t epilogues, Compilation *out) {
+bool session_package(Session *s, const Graph *g, const Selected *of, PackageWay way,
+                     Compilation *out) {
   PipelineOptions options;
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
-  if (options.codegen.products) options.codegen.products = products;
-  options.codegen.epilogues = epilogues;
+  if (options.codegen.products) options.codegen.products = way.products;
+  options.codegen.epilogues = way.epilogues;
+  options.each = way.each;
   options.transfers = session_for_gpu(s);
   if (!pipeline_run(s->arena, g, &options, "program", s->diag, out)) return false;
   if (!s->stores) s->stores = out->compiled->program;

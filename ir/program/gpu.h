@@ -41,14 +41,17 @@ typedef struct GpuEntry {
 // What a package has of a program for a GPU beside the program and the images: pack_of_launches
 // (ir/program/pack.h) writes it.
 typedef struct GpuPartKernels {
-  uint32_t first, second; // PartPlan.kernel and least_kernel (collectives/local/transfer_plan.h)
+  // PartPlan.kernel and least_kernel (collectives/local/transfer_plan.h); of messages the kernels
+  // that pack and unpack (collectives/local/messages.h)
+  uint32_t first, second;
 } GpuPartKernels;
 typedef struct GpuLaunches {
-  uint32_t nentries, nparts;
+  uint32_t nentries, nparts, njoins;
   GpuEntry *entry; // by kernel of the program
   // of all parts of all collectives, in the order of the instructions. The rest of their plans
-  // follows from the program (transfer_plans).
+  // follows from the program (transfer_plans, message_plans).
   GpuPartKernels *part;
+  uint32_t *join; // by instruction: GpuParts.join; NULL: all processors are on one GPU
 } GpuLaunches;
 
 // Code of a GPU: PTX text that ends in NUL, or an object for the emulator.

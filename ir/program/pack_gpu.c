@@ -28,15 +28,23 @@ static RECORD(GpuPartKernels, kernels);
 static const PackField launches_fields[] = {
     COUNT(GpuLaunches, nentries, UINT32_MAX),
     COUNT(GpuLaunches, nparts, UINT32_MAX),
+    COUNT(GpuLaunches, njoins, UINT32_MAX),
     LIST(GpuLaunches, entry, nentries, entry),
     LIST(GpuLaunches, part, nparts, kernels),
+    BY_RULE(GpuLaunches, join, INT, MEMBER, COUNTED(GpuLaunches, njoins), .n = 1, .low = 0,
+            .high = UINT32_MAX),
 };
 const PackRecord pack_of_launches = {"GpuLaunches", sizeof(GpuLaunches), countof(launches_fields),
                                      launches_fields};
 
 bool launches_sound(const GpuLaunches *l, const Program *p, char *why) {
   const char *wrong = NULL;
-  if (l->nentries != p->nkernels) wrong = "has not one entry for each kernel";
+  if (l->njoins && (l->njoins != p->ninstrs || !l->join))
+    wrong = "has not one join for each instruction";
+  for (uint32_t i = 0; i < l->njoins && !wrong; i++)
+    if (l->join[i] > p->ninstrs) wrong = "joins behind the program";
+  if (l->nentries != p->nkernels || (l->nentries && !l->entry))
+    wrong = "has not one entry for each kernel";
   for (uint32_t i = 0; i < l->nentries && !wrong; i++) {
     const GpuEntry *e = &l->entry[i];
     if (!e->run || e->threads % 32) wrong = "has a kernel without a name, or with a part of a warp";

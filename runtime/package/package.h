@@ -86,6 +86,8 @@ typedef struct Package {
   const char *model, *version; // path of the model; version of meshc that has made the package
   const char *build;           // the build that was chosen: "x86-64-v3", "sm_80"
   Gpu *gpu;                    // of a package for GPUs
+  int64_t gpus;                // with `gpu`: how many share the mesh
+  Diag *diag;                  // of the opening
   uint64_t seed;               // of random numbers in steps, and of the order of rows
   int64_t steps;               // training steps that the values had done
   const char *micro;           // dim of inputs that counts the micro-batches of a step, or NULL

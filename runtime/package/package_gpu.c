@@ -4,7 +4,9 @@
 //   PROGRAM.BUILD.program    the Program
 //   PROGRAM.BUILD.launches   how its kernels are launched (GpuLaunches)
 //   PROGRAM.BUILD.N.ptx      their code, as PTX; PROGRAM.BUILD.N.o for the emulator of tests
-#include "collectives/local/transfer_plan.h"
+#include "collectives/local/devices.h"
+#include "collectives/local/messages.h"
+#include "collectives/local/transfer.h"
 #include "ir/base/host.h"
 #include "ir/program/gpu.h"
 #include "ir/program/pack.h"
@@ -27,11 +29,33 @@ bool package_gpu_fits(Arena *a, Gpu *gpu, const json_t *build) {
   return gpu_library_of_products() && ((uint32_t)epilogues & ~gpu_epilogues(gpu)) == 0;
 }
 
-bool package_gpu_open(Package *p, Ranks *ranks, Diag *d) {
-  if (ranks)
-    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
-                      "%s is a package for one GPU, which ranks do not share", p->path);
-  p->gpu = gpu_open(NULL, d);
+// Sets the mesh of the package, which the ranks share. Returns false if it is broken.
+static bool read_mesh(Arena *a, const json_t *axes, Mesh *m) {
+  const char *name;
+  json_t *size;
+  json_object_foreach((json_t *)(uintptr_t)axes, name, size) {
+    json_int_t n = json_integer_value(size);
+    if (m->naxes == MAX_AXES || n < 1 || n > INT32_MAX) return false;
+    m->axis[m->naxes++] = (MeshAxis){.name = arena_text(a, name, strlen(name)), .size = n};
+  }
+  return true;
+}
+
+bool package_gpu_open(Arena *a, Package *p, const json_t *root, Ranks *ranks, Diag *d) {
+  json_int_t gpus = json_integer_value(json_object_get(root, "gpus")),
+             there = ranks ? ranks_count(ranks) : 1;
+  Mesh *mesh = arena_new_of(a, Mesh);
+  if (gpus != there) {
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+               "%s is a package for %lld GPU%s, and there %s %lld rank%s", p->path, (long long)gpus,
+               plural(gpus), there == 1 ? "is" : "are", (long long)there, plural(there));
+    return diag_hint(d, "compile the model with --gpus %lld, or start %lld ranks: --np %lld",
+                     (long long)there, (long long)gpus, (long long)gpus);
+  }
+  if (ranks && (!read_mesh(a, json_object_get(root, "mesh"), mesh) || !ranks_use_mesh(ranks, mesh)))
+    return package_damaged(p->source, PACKAGE_FILE, "has another mesh than its ranks", d);
+  p->gpus = gpus;
+  p->gpu = gpu_open(ranks, d);
   if (p->gpu) return true;
   diag_note(d, (Pos){0}, "%s was compiled for GPUs", p->path);
   return false;
@@ -59,19 +83,50 @@ static bool set_kernels(const Program *p, uint32_t n, PartPlan *plan, const GpuP
   return true;
 }
 
-// Makes the plans of all collectives. Returns NULL if the launches do not fit the program.
-static PartPlan **make_plans(Arena *a, const Program *p, const GpuLaunches *l) {
-  PartPlan **out = arena_array(a, PartPlan *, p->ninstrs + 1);
+// The same of messages between GPUs.
+static bool set_messages(const Program *p, uint32_t n, MessagePart *part,
+                         const GpuPartKernels *from) {
+  for (uint32_t i = 0; i < n; i++) {
+    PartPlan *pack = &part[i].pack, *unpack = &part[i].unpack;
+    if (!part[i].moves) continue;
+    if (!is_kernel(p, from[i].first, pack->sources + 1,
+                   pack->nloops + pack->from_moves + pack->to_moves) ||
+        !is_kernel(p, from[i].second, unpack->sources + 1,
+                   unpack->nloops + unpack->from_moves + unpack->to_moves))
+      return false;
+    pack->kernel = from[i].first;
+    unpack->kernel = from[i].second;
+  }
+  return true;
+}
+
+// Makes the plans of all collectives. each: the processors of this GPU; 0: it has all. Returns
+// false if the launches do not fit the program.
+static bool make_plans(Arena *a, const Program *p, const GpuLaunches *l, int64_t each,
+                       GpuParts *out) {
+  PartPlan **local = arena_array(a, PartPlan *, p->ninstrs + 1);
+  MessagePart **messages = each ? arena_array(a, MessagePart *, p->ninstrs + 1) : NULL;
   uint32_t used = 0;
+  out->transfers = local;
+  out->messages = messages;
+  out->join = l->join;
+  if ((l->join != NULL) != (each > 0)) return false;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Collective *w = &p->instr[i].u.collective;
+    const GpuPartKernels *from = l->part + used;
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
-    if (w->nparts > l->nparts - used) return NULL;
-    out[i] = transfer_plans(a, p, w);
-    if (!set_kernels(p, w->nparts, out[i], l->part + used)) return NULL;
+    if (w->nparts > l->nparts - used) return false;
+    bool apart = each && devices_along(&p->mesh, group_axes(w), each) > 1;
+    if (apart)
+      messages[i] = message_plans(a, p, w, each);
+    else
+      local[i] = transfer_plans(a, p, w);
+    if (!(apart ? set_messages(p, w->nparts, messages[i], from)
+                : set_kernels(p, w->nparts, local[i], from)))
+      return false;
     used += w->nparts;
   }
-  return used == l->nparts ? out : NULL;
+  return used == l->nparts;
 }
 
 // -- loading ------------------------------------------------------------------------------------
@@ -87,8 +142,8 @@ static bool read_launches(Arena *a, const Package *package, const Program *p, co
   if (!pack_read(a, &pack_of_launches, bytes, n, d, l, why) || !launches_sound(l, p, why))
     return package_damaged(package->source, file, why, d);
   out->entry = l->entry;
-  out->transfers = make_plans(a, p, l);
-  return out->transfers ||
+  int64_t each = package->gpus > 1 ? mesh_size(&p->mesh) / package->gpus : 0;
+  return make_plans(a, p, l, each, out) ||
          package_damaged(package->source, file, "has other kernels than its collectives", d);
 }
 

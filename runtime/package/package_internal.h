@@ -39,8 +39,9 @@ const PackageTextFacts *package_text_read(Arena *a, const json_t *x);
 const PackageTrainFacts *package_train_read(Arena *a, const json_t *x);
 
 // -- package_gpu.c: of packages for GPUs
-// Opens the GPU of this machine. Returns false after an error in d.
-MUST_USE bool package_gpu_open(Package *p, Ranks *ranks, Diag *d);
+// Opens the GPU of this process, as `root`, the description, says. Returns false after an error in
+// d.
+MUST_USE bool package_gpu_open(Arena *a, Package *p, const json_t *root, Ranks *ranks, Diag *d);
 // Returns whether the GPU, with the libraries of this machine, runs a build.
 bool package_gpu_fits(Arena *a, Gpu *gpu, const json_t *build);
 // Loads the code of p->program, whose files the description lists. Returns false after an error in

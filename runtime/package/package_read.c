@@ -192,7 +192,7 @@ static bool load_programs(const Opening *o) {
   const json_t *programs = json_object_get(o->root, "programs");
   const char *device = json_string_value(json_object_get(o->root, "device"));
   bool gpu = device && !strcmp(device, "cuda");
-  if (gpu && !package_gpu_open(o->package, o->ranks, o->diag)) return false;
+  if (gpu && !package_gpu_open(o->arena, o->package, o->root, o->ranks, o->diag)) return false;
   const json_t *build = choose_build(o);
   if (!build) return false;
   o->package->build = text_of(o, json_object_get(build, gpu ? "gpu" : "cpu"));
@@ -300,6 +300,7 @@ static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, Diag *
   Package *p = arena_new_of(a, Package);
   p->source = arena_copy(a, &source, sizeof source);
   p->path = source.path;
+  p->diag = d;
   const char *text;
   size_t n;
   Opening o = {.arena = a, .diag = d, .package = p, .ranks = ranks};
@@ -335,7 +336,7 @@ void package_close(Package *p) {
     p->program[i].on_gpu = NULL;
   }
   if (!p) return;
-  gpu_close(p->gpu, true);
+  gpu_close(p->gpu, !diag_errors(p->diag));
   p->gpu = NULL;
 }
 

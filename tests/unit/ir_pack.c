@@ -234,7 +234,7 @@ static bool read_launches(Arena *a, const char *bytes, size_t n) {
 
 static void damaged_launches_are_refused(void **state) {
   (void)state;
-  const GpuLaunches l = {1, 1, entries, parts};
+  const GpuLaunches l = {1, 1, 0, entries, parts, NULL};
   size_t n;
   char *bytes = pack_write(&pack_of_launches, &l, NULL, NULL, &n);
   Arena *a = arena_new();
@@ -258,7 +258,7 @@ static void unsound_launches_are_refused(void **state) {
   char why[PACK_WHY];
   for (size_t i = 0; i < countof(wrong); i++) {
     GpuEntry entry = wrong[i];
-    assert_false(launches_sound(&(GpuLaunches){1, 0, &entry, NULL}, &program, why));
+    assert_false(launches_sound(&(GpuLaunches){1, 0, 0, &entry, NULL, NULL}, &program, why));
   }
   assert_false(launches_sound(&(GpuLaunches){0}, &program, why)); // no entry for the kernel
 }
