@@ -18,6 +18,7 @@ typedef struct Search {
   int *number;
   bool *reads;
   TimeSet *of;
+  const Slots **slots;
   const NodeId *scan; // region_scans
   Ahead *ahead;
   bool full;    // there are more time dims than MOST_TIMES
@@ -74,16 +75,53 @@ static DimId bound_of(Search *s, const Node *n, DimId d) {
   return 0;
 }
 
+// Gives node id these slots. Returns the set of such a value.
+static TimeSet in_slots(Search *s, NodeId id, const Slots *slots) {
+  if (!s->slots[id] || !slots_equal(s->slots[id], slots))
+    s->slots[id] = arena_copy(s->c->a, slots, sizeof *slots);
+  return TIME_SLOT;
+}
+
 // Returns the set of a sum, or another reduction, over dims of values with the set `set`.
-static TimeSet reduced(Search *s, const Node *n, TimeSet set) {
+static TimeSet reduced(Search *s, NodeId id, const Node *n, TimeSet set) {
+  Slots slots;
   for (int i = 0; i < n->attr.ndims; i++) {
     DimId d = n->attr.dims[i];
     if (!(set & bit(s, d))) continue;
     DimId t = bound_of(s, n, d);
+    if (!t && set == bit(s, d) && slots_filled(s->c, n, d, &slots)) return in_slots(s, id, &slots);
     if (!t) return set | TIME_LATER;
     set = (set & ~bit(s, d)) | bit(s, t);
   }
   return set;
+}
+
+// Returns the set of a node with arguments that have slots.
+static TimeSet slotted(Search *s, NodeId id, const Node *n) {
+  const Slots *own = NULL;
+  NodeId other = 0; // an argument that depends on ids and has no slots
+  Slots renamed;
+  OpClass cls = op_row((Op)n->op)->cls;
+  for (int k = 0; k < n->nargs; k++) {
+    const Slots *x = s->slots[n->args[k]];
+    if (n->region || (x && own && !slots_equal(x, own))) return TIME_LATER;
+    if (x) own = x;
+    if (!x && s->of[n->args[k]]) other = n->args[k];
+  }
+  if (other) {
+    TimeSet t = UINT64_C(1) << own->time;
+    bool reads = cls == CONTRACT && s->of[other] == t && slots_are_own(s->c, other, own);
+    return reads ? t : TIME_LATER;
+  }
+  if (n->op == OP_RENAME) {
+    slots_rename(n, own, &renamed);
+    return in_slots(s, id, &renamed);
+  }
+  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++)
+    if (dim_in(n->attr.dims[i], own->n, own->now)) return TIME_LATER;
+  bool kept = cls == POINTWISE || cls == REDUCE || cls == CONTRACT || n->op == OP_BROADCAST ||
+              n->op == OP_PIN;
+  return kept ? in_slots(s, id, own) : TIME_LATER;
 }
 
 static TimeSet renamed(Search *s, const Node *n, TimeSet set) {
@@ -180,9 +218,10 @@ static TimeSet set_of(Search *s, NodeId id) {
   TimeSet set = 0;
   if (id == s->c->ids) return bit(s, s->c->time[0]);
   for (int k = 0; k < n->nargs; k++) set |= s->of[n->args[k]];
+  if ((set & TIME_SLOT) && !(set & TIME_LATER)) return slotted(s, id, n);
   switch ((int)op_row((Op)n->op)->cls) {
   case REDUCE:
-  case CONTRACT: return reduced(s, n, set);
+  case CONTRACT: return reduced(s, id, n, set);
   case WINDOW: return windowed(s, n, set);
   case ORDERED: return ordered(s, n, set);
   case REGION: return n->op == OP_SCAN ? 0 : in_loop(s, id, n, set);
@@ -230,6 +269,9 @@ static const char *reason(const Search *s, const Node *n) {
   for (int i = 0; i < n->attr.ndims; i++)
     if (s->number[n->attr.dims[i]]) d = dim_get(s->g->dims, n->attr.dims[i]);
   const char *name = d ? d->name : "";
+  for (int k = 0; k < n->nargs; k++)
+    if (s->of[n->args[k]] & TIME_SLOT)
+      return "it combines the slots of several positions, or reads those of another one";
   switch ((int)op_row((Op)n->op)->cls) {
   case REDUCE:
   case CONTRACT:
@@ -269,7 +311,14 @@ bool causal_find(Arena *a, const Graph *g, NodeId ids, DimId t, Diag *d, Causal 
   s.number = arena_array(a, int, dim_count(g->dims) + 1);
   s.reads = arena_array(a, bool, n);
   s.of = arena_array(a, TimeSet, n);
-  *out = (Causal){.a = a, .g = g, .ids = ids, .number = s.number, .reads = s.reads, .of = s.of};
+  s.slots = arena_array(a, const Slots *, n);
+  *out = (Causal){.a = a,
+                  .g = g,
+                  .ids = ids,
+                  .number = s.number,
+                  .reads = s.reads,
+                  .of = s.of,
+                  .slots = s.slots};
   add_time(&s, t);
   do walk(&s);
   while (s.changed && !s.full);

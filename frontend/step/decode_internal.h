@@ -9,9 +9,19 @@
 
 #include "frontend/step/decode.h"
 
-enum { MOST_TIMES = 63 };
+enum { MOST_TIMES = 62 };
 typedef uint64_t TimeSet; // bit k: time dim number k
+#define TIME_SLOT (UINT64_C(1) << 62)
 #define TIME_LATER (UINT64_C(1) << 63)
+
+// The slots of a value: an element depends on ids up to the position that has its slot, or on none
+// (causal_slots.c).
+typedef struct Slots {
+  NodeId hot, place, guard; // the factors that are not 0 in the slot of a position; guard may be 0
+  int time;                 // number of the time dim of the positions
+  int n;                    // the other dims of these factors, and what renames have made of them
+  DimId dim[MAX_RANK], now[MAX_RANK];
+} Slots;
 
 // What the values of a graph depend on. The graph computes one output from the ids.
 typedef struct Causal {
@@ -24,8 +34,9 @@ typedef struct Causal {
   const int *number;        // by DimId: 1 + its number in `time`; 0: it is no time dim
   const bool *reads;        // by node: it depends on the ids
   // By node: an element at positions p, q, ... of these time dims depends on ids up to the largest
-  // of p, q, ... With TIME_LATER it depends on later ids, too.
+  // of p, q, ... With TIME_LATER it depends on later ids, too, with TIME_SLOT on those of `slots`.
   const TimeSet *of;
+  const Slots *const *slots; // by node; NULL: it has none
 } Causal;
 
 // Analyses g. Returns false after an error in d: the output depends on later ids.
@@ -34,6 +45,16 @@ MUST_USE bool causal_find(Arena *a, const Graph *g, NodeId ids, DimId t, Diag *d
 static inline int causal_time(const Causal *c, DimId d) { return c->number[d] - 1; }
 // Returns the place of the only time dim among the dims of the merge n, or -1.
 int causal_merged(const Causal *c, const Node *n);
+// causal_slots.c
+// Returns whether n, a sum over dim t, adds at most one position to each element. Sets *out to its
+// slots.
+bool slots_filled(const Causal *c, const Node *n, DimId t, Slots *out);
+bool slots_equal(const Slots *x, const Slots *y);
+// Returns whether x is 0 but in the slot of each position itself.
+bool slots_are_own(const Causal *c, NodeId x, const Slots *slots);
+// Sets *out to the slots of the rename n of a value with the slots `from`.
+void slots_rename(const Node *n, const Slots *from, Slots *out);
+
 // Returns the loop that a node of class REGION begins, ends, or takes values out of.
 static inline RegionId causal_region(const Graph *g, const Node *n) {
   bool out = n->op == OP_COLLECT || n->op == OP_FINAL;

@@ -128,7 +128,9 @@ Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
   if (renames_to(d, n, f)) return time_of_rename(d, n, f);
   if (reshapes_to(d, n, f)) return time_of_reshape(d, n, f);
   if (windows_to(d, n, f)) return k || !d->c.reads[n->args[0]] ? FORM_FULL : FORM_PAST;
-  return x->region || x->op == OP_SCAN || has_time(d, &x->dims, f) ? f : FORM_PAST;
+  const Slots *slots = d->c.slots[n->args[k]];
+  bool own = slots && slots->time == form_time(f); // those of the positions of a run
+  return own || x->region || x->op == OP_SCAN || has_time(d, &x->dims, f) ? f : FORM_PAST;
 }
 
 // -- what is needed ------------------------------------------------------------------------------

@@ -37,6 +37,15 @@ typedef struct LanguageCase {
   "v = rename[t -> s](sum[d](x * wv))\nscore = sum[k](q * keys) / 3\n"
 #define MIX "y = x + sum[heads, k](sum[s](p * v) * wo)\n"
 
+#define SLOTS                                                                                      \
+  "dim e = 3, cap = 5, f = 12\nparam router[d, e] ~ normal(std = 1)\n"                             \
+  "param wi[e, d, f] ~ normal(std = 0.3)\nparam wm[e, f, d] ~ normal(std = 0.3)\n"                 \
+  "param bias[e, f] ~ normal(std = 0.3)\ngates = softmax[e](sum[d](x * router))\n"                 \
+  "hot = one_hot[e](argmax[e](gates))\n"
+#define FILL                                                                                       \
+  "back = sum[f](relu(sum[d](sum[t](to * x) * wi) + bias) * wm)\n"                                 \
+  "y = x + sum[e, cap](to * back) * sum[e](gates * hot)\n" TAIL
+
 static const LanguageCase cases[] = {
     {"gpt",
      NULL,
@@ -112,6 +121,27 @@ static const LanguageCase cases[] = {
      NULL,
      NULL,
      {"rows=2,cols=2 b=rows,e=cols"},
+     2e-5},
+    {"experts with a capacity",
+     NULL,
+     "examples/moe.mesh",
+     "n=32",
+     {"rows=2 g=rows,own=rows", "rows=2,cols=2 g=rows,own=rows,f=cols", "cols=2 d=cols"},
+     2e-5},
+    {"dropped positions",
+     HEAD SLOTS "slot = sum[e]((cumsum[t](hot) - 1) * hot)\n"
+                "to[b, t, e, cap] = where(slot < 5, hot * one_hot[cap](cast(minimum(slot, 4), "
+                "i32)), 0.0)\n" FILL,
+     NULL,
+     NULL,
+     {"rows=2,cols=2 b=rows,e=cols"},
+     2e-5},
+    {"places of experts",
+     HEAD SLOTS "place = cumsum[t](hot, exclusive = true) * hot\n"
+                "to[b, t, e, cap] = hot * one_hot[cap](cast(place, i32))\n" FILL,
+     NULL,
+     NULL,
+     {"rows=2 e=rows"},
      2e-5},
     {"gru",
      HEAD "dim h = 12, j = h, gate = 2\nparam wz[d, gate, h] ~ normal(std = 0.3)\n"
