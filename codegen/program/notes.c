@@ -21,8 +21,20 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
   vec_push(b->a, *out) = m;
 }
 
+// Returns the flops of an operation on matrices: of the batch, with the other dims of a second
+// argument as columns on the right-hand side.
+static int64_t matrices_flops(const Graph *g, const Node *x, MatrixKind kind) {
+  double m = (double)dim_get(g->dims, x->attr.dims[0])->size,
+         n = (double)dim_get(g->dims, x->attr.dims[1])->size,
+         batch = (double)list_elements(g->dims, &graph_node(g, x->args[0])->dims) / (m * n),
+         right = x->nargs > 1 ? (double)list_elements(g->dims, &x->dims) / (batch * n) : 0;
+  return (int64_t)(batch * matrix_flops(kind, m, n, right));
+}
+
 static int64_t node_flops(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
+  MatrixKind kind;
+  if (op_matrix((Op)x->op, &kind)) return matrices_flops(g, x, kind);
   if (x->op == OP_CONTRACT) return contract_flops(g, n, NULL, NULL);
   OpClass cls = op_row((Op)x->op)->cls;
   if (cls == POINTWISE) return list_elements(g->dims, &x->dims);
@@ -44,6 +56,7 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   } else if (in->kind == INSTR_COLLECTIVE) {
     out.bytes = in->u.collective.bytes;
   } else {
+    if (in->kind == INSTR_MATRIX) out.flops = node_flops(b->g, g->node[0]);
     if (in->kind == INSTR_GEMM)
       out.flops = (int64_t)(live_share(g) * (double)node_flops(b->g, g->node[0]));
     const GemmTail *t = in->kind == INSTR_GEMM ? g->gemm->tail : NULL;

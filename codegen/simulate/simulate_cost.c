@@ -159,10 +159,8 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
   return shared_out(s, fmax(work, s->parts.bytes) + s->m->launch, rows, rows * n < SOLO_ORDERED);
 }
 
-// Returns the seconds of an operation on matrices. A factorisation in f64 reaches about a fourth of
-// the rate of products of f32, and each call costs a launch.
+// Returns the seconds of an operation on matrices, each of which one core computes.
 static double matrix_seconds(Sim *s, const MatrixCall *m) {
-  enum { SLOWER = 4 };
   double calls = 1, right = 0;
   for (int i = 0; i < m->nbatch; i++) calls *= sim_size(s, m->batch[i].count);
   for (int i = 0; i < m->nright; i++)
@@ -173,8 +171,8 @@ static double matrix_seconds(Sim *s, const MatrixCall *m) {
     if (i != 1 || right > 0) sim_access(s, *at[i], bytes, (double)bytes, i == 2);
   }
   CacheTraffic t = sim_touch(s, false, false);
-  double flops = calls * matrix_flops(m->kind, (double)m->m, (double)m->n, right);
-  double work = SLOWER * flops / machine_flops(s->m, TYPE_F32) + calls * s->m->launch;
+  double flops = calls * matrix_time(m->kind, (double)m->m, (double)m->n, right);
+  double work = flops / machine_flops(s->m, TYPE_F64);
   s->parts = (SimParts){work, traffic_seconds(s, &t), s->m->launch};
   return shared_out(s, fmax(work, s->parts.bytes) + s->m->launch, calls, flops < SOLO_FLOPS);
 }

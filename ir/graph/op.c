@@ -33,7 +33,7 @@ const char *stage_holds(Stage s) { return stages[s][1]; }
 
 bool op_matrix(Op op, MatrixKind *out) {
   static const MatrixKind kind[OP_COUNT] = {
-#define MATRIX(id, text, shape, result) [OP_##id] = 1 + MATRIX_##id,
+#define MATRIX(id, ...) [OP_##id] = 1 + MATRIX_##id,
 #include "ir/program/matrix.def"
 #undef MATRIX
   };

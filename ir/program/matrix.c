@@ -9,7 +9,7 @@
 #include <string.h>
 
 const MatrixRow matrix_rows[MATRIX_KINDS] = {
-#define MATRIX(id, text, shape, result) {text, MATRIX_##shape, MATRIX_##result},
+#define MATRIX(id, text, shape, result, ...) {text, MATRIX_##shape, MATRIX_##result, __VA_ARGS__},
 #include "ir/program/matrix.def"
 #undef MATRIX
 };
@@ -57,6 +57,12 @@ double matrix_flops(MatrixKind kind, double m, double n, double right) {
   };
   double factor = factor_of[kind] * m * n * fmin(m, n);
   return factor + (kind == MATRIX_SOLVE ? 2 : 1) * m * n * right;
+}
+
+double matrix_time(MatrixKind kind, double m, double n, double right) {
+  const MatrixRow *r = &matrix_rows[kind];
+  return r->call + (r->element + r->cube * fmin(m, n)) * m * n +
+         (r->right + r->deep * n) * m * right;
 }
 
 // -- the plain engine ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 #include "ir/base/base.h"
 
 typedef enum MatrixKind {
-#define MATRIX(id, text, shape, result) MATRIX_##id,
+#define MATRIX(id, ...) MATRIX_##id,
 #include "ir/program/matrix.def"
 #undef MATRIX
   MATRIX_KINDS
@@ -26,6 +26,7 @@ typedef struct MatrixRow {
   const char *text;
   MatrixShape shape;
   MatrixResult result;
+  double call, element, cube, right, deep;
 } MatrixRow;
 extern const MatrixRow matrix_rows[MATRIX_KINDS];
 
@@ -57,6 +58,8 @@ void matrix_result(MatrixKind kind, const MatrixSizes *s, int64_t *rows, int64_t
 int64_t matrix_room(MatrixKind kind, const MatrixSizes *s);
 // Returns the flops of a task, roughly.
 double matrix_flops(MatrixKind kind, double m, double n, double right);
+// Returns how many flops a product of f64 computes on one core in the time of a task.
+double matrix_time(MatrixKind kind, double m, double n, double right);
 
 // Returns how many numbers the factorisation of a STACK needs beside its arguments and results:
 // what LAPACK asks for, with blocks of 64 columns.

@@ -82,7 +82,7 @@ static Operands operands(const BoundMatrix *b, int64_t rows, int64_t columns) {
 
 double matrix_work(const BoundMatrix *b) {
   const MatrixCall *w = b->what;
-  return (double)b->matrices * matrix_flops(w->kind, (double)w->m, (double)w->n, (double)b->right);
+  return (double)b->matrices * matrix_time(w->kind, (double)w->m, (double)w->n, (double)b->right);
 }
 
 // Sets the addresses of the operands of matrix number r.

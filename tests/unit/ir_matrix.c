@@ -123,8 +123,22 @@ static void refused(void **state) {
   arena_free(c.a);
 }
 
+// No factorisation is faster than a product of as many flops, and each column costs something.
+static void times(void **state) {
+  (void)state;
+  for (int k = 0; k < MATRIX_KINDS; k++)
+    for (double n = 1; n <= 512; n *= 2) {
+      MatrixKind kind = (MatrixKind)k;
+      assert_true(matrix_time(kind, n, n, 0) > matrix_flops(kind, n, n, 0));
+      bool solves = matrix_rows[kind].result == MATRIX_SOLUTION;
+      double column = matrix_time(kind, n, n, 2) - matrix_time(kind, n, n, 1);
+      assert_true(solves == (column > 0));
+      assert_true(!solves || column >= matrix_flops(kind, n, n, 2) - matrix_flops(kind, n, n, 1));
+    }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(bounds),
-                                     cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(times), cmocka_unit_test(values),
+                                     cmocka_unit_test(bounds), cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
