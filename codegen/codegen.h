@@ -192,6 +192,7 @@ typedef struct PlanBuffer {
   int64_t bytes, offset;
   uint32_t first, last; // first and last instruction of the live range
   bool kept;            // an input or output: live during the whole program
+  AxisSet common;       // Ref.common of its value
   uint32_t same;        // 1 + the index of the buffer whose memory it reuses in place, 0: none
   bool part;            // it is only a part of that memory, from byte `shift` on
   int64_t shift;

@@ -228,7 +228,9 @@ static void place_buffers(Builder *b) {
 
 static void resolve_offset(Builder *b, Ref *r, uint32_t i) {
   (void)i;
-  if (r->tensor < 0) r->offset = b->buffer.at[r->offset].offset;
+  if (r->tensor >= 0) return;
+  r->common = b->buffer.at[r->offset].common;
+  r->offset = b->buffer.at[r->offset].offset;
 }
 
 int64_t plan_live(const Builder *b) {
@@ -250,12 +252,14 @@ void plan_memory(Builder *b) {
   visit_refs(b, note_use);
   extend_to_ends(b);
   extend_over_loops(b);
+  Common *common = common_begin(b);
   reuse_in_place(b);
   plan_streams(b);
   updates_divide(b);
   sums_defer(b);
   if (b->opt->overlap) extend_sent_buffers(b);
   place_buffers(b);
+  common_find(common);
   visit_refs(b, resolve_offset);
   for (uint32_t i = 0; i < b->tensor.n; i++)
     if (b->tensor.at[i].at.tensor < 0) resolve_offset(b, &b->tensor.at[i].at, 0);
@@ -274,7 +278,7 @@ char *plan_print(Arena *a, const Compiled *c) {
             (long long)(p->offset + p->bytes), (long long)p->bytes, p->first, p->last, p->value);
     if (p->same)
       fprintf(out, " (%s %s)", p->part ? "part of" : "in place of", c->buffer[p->same - 1].value);
-    fprintf(out, "%s\n", p->kept ? " (kept)" : "");
+    fprintf(out, "%s%s\n", p->kept ? " (kept)" : "", p->common ? " (common)" : "");
   }
   return stream_end(&s, a);
 }

@@ -147,6 +147,16 @@ void plan_note_uses(Builder *b, uint32_t i);
 bool plan_overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store);
 int64_t plan_live(const Builder *b); // returns the most bytes that are live at one instruction
 
+// -- common_values.c
+// Common values: those that processors of one process keep once (Ref.common).
+typedef struct Common Common;
+// Notes how long each value lives. Call it before buffers take over the memory of others in place.
+// Returns NULL if there are no common values.
+Common *common_begin(Builder *b);
+// Sets PlanBuffer.common and KernelLaunch.common. Call it when all buffers have offsets and no more
+// instructions change. Does nothing if c is NULL.
+void common_find(Common *c);
+
 // -- divide_updates.c
 // Marks the tensors whose memory processors with equal blocks may share, the launches that these
 // processors then divide, and the collectives whose result one of them needs.

@@ -171,7 +171,7 @@ static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart
 // Returns to how many members of the group a result of part p is written: to one if all share its
 // memory.
 static int64_t results(const TransferWalk *w, const CollPart *p, int64_t group) {
-  bool once = p->once && w->dst[0] && w->dst[0] == w->dst[group - 1];
+  bool once = (p->once || p->dst.common) && w->dst[0] && w->dst[0] == w->dst[group - 1];
   return once ? 1 : group;
 }
 

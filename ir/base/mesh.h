@@ -51,6 +51,20 @@ static inline bool axes_has(Axes a, int axis) {
   return false;
 }
 
+// A set of axes of a mesh: bit a is set if it has axis a.
+typedef uint32_t AxisSet;
+static inline AxisSet axis_set(Axes a) {
+  AxisSet set = 0;
+  for (int i = 0; i < a.n; i++) set |= (AxisSet)1 << a.at[i];
+  return set;
+}
+static inline Axes axis_set_list(AxisSet set) { // in the order of the mesh
+  Axes a = {0};
+  for (uint8_t i = 0; i < MAX_AXES; i++)
+    if (set >> i & 1) a.at[a.n++] = i;
+  return a;
+}
+
 // A layout has rules `dim -> axes`. The scope of a rule says for which tensors it is.
 typedef enum LayoutScope {
   LAYOUT_ALL,        // all tensors: b -> rows

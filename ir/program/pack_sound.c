@@ -27,6 +27,7 @@ static int64_t memory_of(const Program *p, int32_t tensor) {
 static void look_at_ref(void *context, Ref *r) {
   Look *l = context;
   if (r->offset > memory_of(l->program, r->tensor)) wrong(l, "a place outside of its memory");
+  if (r->common >> l->program->mesh.naxes) wrong(l, "a place along no axis");
 }
 
 // Tensors are in memory of their own, in the arena, or in a tensor that has memory of its own.
@@ -88,6 +89,8 @@ static void look_at_instrs(Look *l) {
   for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
     Instr *in = &p->instr[l->instr];
     int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
+    if (in->kind == INSTR_KERNEL && in->u.kernel.common >> p->mesh.naxes)
+      wrong(l, "a launch along no axis");
     if (in->kind == INSTR_KERNEL && in->u.kernel.nsets && !in->u.kernel.set)
       wrong(l, "a launch without operands");
     else

@@ -342,7 +342,9 @@ typedef struct Out {
 static const char *or_dash(const char *text) { return text ? text : "-"; }
 
 static const char *ref_text(const Out *o, Ref r) {
-  const char *text = r.tensor < 0 ? text_of(o, "work+%" PRId64, r.offset)
+  const char *common =
+      r.common ? text_of(o, "(%s)", axes_text(o->a, &o->p->mesh, axis_set_list(r.common))) : "";
+  const char *text = r.tensor < 0 ? text_of(o, "work%s+%" PRId64, common, r.offset)
                                   : text_of(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
   for (int i = 0; r.stride && i < LOOP_DEPTH; i++)
     if (r.stride[i]) text = text_of(o, "%s+%" PRId64 "*step%d", text, r.stride[i], i);
@@ -459,6 +461,7 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
   put(o, "kernel k%" PRIu32 " %s grain %" PRId64 " chunks %" PRId64, l->kernel, or_dash(k->name),
       l->grain, l->chunks);
   if (k->partial_bytes) put(o, " partial at %s", ref_text(o, l->partial));
+  if (l->common) put(o, " divided over %s", axes_of(o, axis_set_list(l->common)));
   if (l->strips) put(o, " strips %" PRId64 " by %" PRId64, l->strips, l->row_units);
   put(o, "\n");
   for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);

@@ -75,6 +75,9 @@ typedef struct Ref {
   int32_t tensor;        // index of the persistent tensor that it lies in; -1: the work arena
   int64_t offset;        // bytes from the start of the tensor or arena, in step 0 of all loops
   const int64_t *stride; // LOOP_DEPTH numbers of bytes, outermost loop first; NULL: all 0
+  // Of a value in the work arena that is equal on all processors along these axes: those of one
+  // process may keep it once, in the arena of the first of them (codegen/program/common_values.c).
+  AxisSet common;
 } Ref;
 
 typedef enum TensorKind {
@@ -178,6 +181,9 @@ typedef struct KernelLaunch {
   int64_t grain;  // units in a chunk; fixed by the compiler, whatever the number of threads
   Ref partial;    // place of the partial results of all chunks
   int64_t chunks; // number of chunks of all sets if all blocks are full
+  // All results are common along these axes (Ref.common): processors of one process divide the
+  // chunks among them, and meet before and after the launch. Its operands are those of the first.
+  AxisSet common;
   // In a loop with rows (Instr.u.loop.rows): the units are `strips` times the number of rows times
   // `row_units`, in this order. 0: the kernel runs as a whole.
   int64_t strips, row_units;

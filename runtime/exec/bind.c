@@ -151,19 +151,28 @@ static void unmap_memory(char *at, int64_t bytes) {
   if (at) munmap(at, map_bytes(bytes));
 }
 
-static char *address(const Context *c, Ref r) {
+// Returns the first of the processors that keep values together with processor c which are common
+// along `axes` (Ref.common): c itself if each keeps its own.
+static const Context *first_along(const Exec *e, const Context *c, AxisSet axes) {
+  if (!axes || !e->common) return c;
+  return &e->context[axes_peer(&e->program->mesh, axis_set_list(axes), c->processor, 0)];
+}
+
+static char *address(const Exec *e, const Context *c, Ref r) {
+  c = first_along(e, c, r.common);
   char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
   return at ? at + r.offset : NULL; // NULL: the processor is on another machine
 }
 
 static bool is_here(const Exec *e, int64_t r) { return !e->ranks || ranks_is_local(e->ranks, r); }
 
-// Returns the processor with the memory of persistent tensor t that processor c uses: c itself or,
-// for a tensor that processors share, the first one on this machine with an equal block.
+// Returns the processor with the memory of tensor t that processor c uses: c itself or, for a
+// persistent tensor that processors share, the first one on this machine with an equal block.
 static const Context *keeper(const Exec *e, const Context *c, uint32_t t) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
   Axes axes = tensor_replicated(m, x);
+  if (x->at.tensor < 0) return first_along(e, c, x->at.common);
   for (int64_t k = 0; x->shared && !e->apart && k < axes_size(m, axes); k++) {
     int64_t r = axes_peer(m, axes, c->processor, k);
     if (is_here(e, r)) return &e->context[r];
@@ -189,7 +198,7 @@ static void place_tensors(Exec *e, Context *c) {
       c->tensor[t] = c->own ? keeper(e, c, t)->own + e->own_offset[t] : NULL;
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
-    if (!tensor_is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
+    if (!tensor_is_persistent(p, t)) c->tensor[t] = address(e, c, p->tensor[t].at);
 }
 
 typedef struct ConstantFill {
@@ -268,7 +277,12 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
   b->grain = l->grain > 0 ? l->grain : 1;
   b->strips = l->strips;
   b->row_units = l->row_units;
-  b->partial = address(c, l->partial);
+  Axes common = axis_set_list(e->common ? l->common : 0);
+  b->sharers = axes_size(&e->program->mesh, common);
+  b->rank = axes_rank(&e->program->mesh, common, c->processor);
+  const Context *first = first_along(e, c, l->common);
+  b->partial = address(e, first, l->partial);
+  b->meets = b->sharers > 1;
   b->set = arena_array(e->memory, BoundSet, l->nsets);
   for (uint32_t s = 0; s < l->nsets; s++) {
     BoundSet *set = &b->set[s];
@@ -276,9 +290,9 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
     set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
     set->num = l->set[s].num;
     b->meets = b->meets || (l->set[s].divided && !e->apart);
-    const Context *at = operands_of(e, c, &l->set[s]);
+    const Context *at = operands_of(e, first, &l->set[s]);
     for (int i = 0; i < k->nptr; i++) {
-      set->ptr[i] = address(at, l->set[s].ptr[i]);
+      set->ptr[i] = address(e, at, l->set[s].ptr[i]);
       if (l->set[s].ptr[i].stride) set->ref = l->set[s].ptr;
     }
   }
@@ -289,8 +303,8 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   void **src = arena_array(e->memory, void *, w->nparts + 1);
   void **dst = arena_array(e->memory, void *, w->nparts + 1);
   for (uint32_t i = 0; i < w->nparts; i++) {
-    src[i] = address(c, w->part[i].src);
-    dst[i] = address(result_of(e, c, w, &w->part[i]), w->part[i].dst);
+    src[i] = address(e, c, w->part[i].src);
+    dst[i] = address(e, result_of(e, c, w, &w->part[i]), w->part[i].dst);
   }
   m->processor = c->processor;
   m->src = b->u.valid.from = src;
@@ -301,10 +315,11 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
 
 // Stores in *b the addresses and the size of an INSTR_COPY instruction or, if `src` is NULL, of an
 // INSTR_FILL, which writes zeros.
-static void bind_copy(const Context *c, Ref dst, const Ref *src, int64_t bytes, BoundInstr *b) {
-  b->u.copy.dst = address(c, dst);
+static void bind_copy(const Exec *e, const Context *c, Ref dst, const Ref *src, int64_t bytes,
+                      BoundInstr *b) {
+  b->u.copy.dst = address(e, c, dst);
   b->u.copy.to = dst;
-  b->u.copy.src = src ? address(c, *src) : NULL;
+  b->u.copy.src = src ? address(e, c, *src) : NULL;
   if (src) b->u.copy.from = *src;
   b->u.copy.bytes = bytes;
   b->solo = bytes < SOLO_BYTES;
@@ -324,41 +339,41 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     b->u.gemm.what = &in->u.gemm;
     b->u.gemm.way = product_way(in->u.gemm.factors, NULL);
     b->u.gemm.thin = gemm_is_thin(&in->u.gemm) && thin_opens();
-    b->u.gemm.a = address(c, in->u.gemm.a);
-    b->u.gemm.b = address(c, in->u.gemm.b);
-    b->u.gemm.c = address(c, in->u.gemm.c);
+    b->u.gemm.a = address(e, c, in->u.gemm.a);
+    b->u.gemm.b = address(e, c, in->u.gemm.b);
+    b->u.gemm.c = address(e, c, in->u.gemm.c);
     for (int x = 0; x < GEMM_EXTRAS; x++)
       b->u.gemm.extra[x] =
-          gemm_extra(&in->u.gemm, x) ? address(c, *gemm_extra(&in->u.gemm, x)) : NULL;
+          gemm_extra(&in->u.gemm, x) ? address(e, c, *gemm_extra(&in->u.gemm, x)) : NULL;
     break;
   case INSTR_ORDERED:
     b->u.ordered.what = &in->u.ordered;
-    b->u.ordered.src = address(c, in->u.ordered.src);
-    b->u.ordered.dst = address(c, in->u.ordered.dst);
+    b->u.ordered.src = address(e, c, in->u.ordered.src);
+    b->u.ordered.dst = address(e, c, in->u.ordered.dst);
     break;
   case INSTR_MATRIX:
     b->u.matrix.what = &in->u.matrix;
     b->u.matrix.engine = matrix_engine();
-    b->u.matrix.a = address(c, in->u.matrix.a);
-    b->u.matrix.b = address(c, in->u.matrix.b);
-    b->u.matrix.dst = address(c, in->u.matrix.dst);
+    b->u.matrix.a = address(e, c, in->u.matrix.a);
+    b->u.matrix.b = address(e, c, in->u.matrix.b);
+    b->u.matrix.dst = address(e, c, in->u.matrix.dst);
     break;
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
   case INSTR_FILL:
-    bind_copy(c, in->u.fill.dst, NULL, in->u.fill.bytes, b);
+    bind_copy(e, c, in->u.fill.dst, NULL, in->u.fill.bytes, b);
     b->u.copy.streamed = in->u.fill.streamed;
     break;
-  case INSTR_COPY: bind_copy(c, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes, b); break;
+  case INSTR_COPY: bind_copy(e, c, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes, b); break;
   case INSTR_LOOP:
     for (uint32_t k = i + 1; k < in->u.loop.end; k++)
       b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
-    if (in->u.loop.guarded) b->u.loop.guard = address(c, in->u.loop.guard);
+    if (in->u.loop.guarded) b->u.loop.guard = address(e, c, in->u.loop.guard);
     break;
   case INSTR_END:
     b->u.loop = c->instr[in->u.end.begin].u.loop;
-    b->u.loop.guard = in->u.end.stops ? address(c, in->u.end.alive) : NULL;
+    b->u.loop.guard = in->u.end.stops ? address(e, c, in->u.end.alive) : NULL;
     break;
   case INSTR_COMMIT: break;
   }
@@ -371,8 +386,8 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
   for (uint32_t k = 0; k < w->nparts; k++) {
     Ref src = w->part[k].src, dst = w->part[k].dst;
     const BoundInstr *b = &context->instr[i];
-    if (src.stride) b->u.valid.from[k] = address(context, src) + ref_moved(src, s->depth, s->at);
-    if (dst.stride) b->u.valid.to[k] = address(context, dst) + ref_moved(dst, s->depth, s->at);
+    if (src.stride) b->u.valid.from[k] = address(e, context, src) + ref_moved(src, s->depth, s->at);
+    if (dst.stride) b->u.valid.to[k] = address(e, context, dst) + ref_moved(dst, s->depth, s->at);
   }
 }
 

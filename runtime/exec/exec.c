@@ -29,9 +29,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 // -- running one instruction --------------------------------------------------------------------
 
@@ -128,32 +125,6 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   exec_note_fault(e, context, worker, instr, &status, steps);
 }
 
-// Sets n bytes to 0 by stores that go past the caches, where the processor has such stores.
-static void zero_streamed(char *to, size_t n) {
-#if defined(__SSE2__)
-  enum { STORE = 16 };
-  size_t before = -(uintptr_t)to % STORE;
-  if (before > n) before = n;
-  memset(to, 0, before);
-  for (to += before, n -= before; n >= STORE; to += STORE, n -= STORE)
-    _mm_stream_si128((__m128i *)(void *)to, _mm_setzero_si128());
-  _mm_sfence();
-#endif
-  memset(to, 0, n);
-}
-
-static void run_copy(const BoundInstr *b, int member, int members, const LoopSteps *steps) {
-  int64_t lo, hi, from = ref_moved(b->u.copy.from, steps->depth, steps->at);
-  share_of(b->u.copy.bytes, 4096, member, members, &lo, &hi);
-  char *dst = (char *)b->u.copy.dst + ref_moved(b->u.copy.to, steps->depth, steps->at) + lo;
-  if (b->u.copy.streamed)
-    zero_streamed(dst, (size_t)(hi - lo));
-  else if (b->kind == INSTR_FILL)
-    memset(dst, 0, (size_t)(hi - lo));
-  else
-    memmove(dst, (const char *)b->u.copy.src + from + lo, (size_t)(hi - lo));
-}
-
 // Returns the work memory of a worker (thread), or NULL if the program needs none.
 static void *scratch_of(const Exec *e, int worker) {
   return e->scratch ? e->scratch + worker * e->scratch_bytes : NULL;
@@ -188,7 +159,7 @@ static void run_matrix(const Exec *e, const BoundMatrix *at_base, int worker, in
 // Returns the number of the first chunk that worker `member` runs; a chunk is a part of a kernel
 // launch. The launch is divided into about equal numbers of units (iterations of the outermost loop
 // of the kernel), not of chunks. The reason is that some chunks have fewer units than others.
-static int64_t first_chunk(const BoundKernel *b, int member, int members) {
+static int64_t first_chunk(const BoundKernel *b, int64_t member, int64_t members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
@@ -283,8 +254,8 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
   if (b->kind == INSTR_MATRIX) run_matrix(e, &b->u.matrix, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
   const BoundKernel *k = &b->u.kernel;
-  run_chunks(e, context, i, worker, first_chunk(k, member, members),
-             first_chunk(k, member + 1, members), steps);
+  int64_t at = k->rank * members + member, of = k->sharers * members;
+  run_chunks(e, context, i, worker, first_chunk(k, at, of), first_chunk(k, at + 1, of), steps);
 }
 
 // -- loops --------------------------------------------------------------------------------------
@@ -331,12 +302,18 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
 
 // -- instructions between two meetings of all workers -------------------------------------------
 
+// Returns whether the partial results of the chunks of b are combined, and whether several
+// processors divide these chunks.
+static bool combines(const BoundInstr *b) {
+  return b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
+}
+static bool is_divided(const BoundInstr *b) { return b->u.kernel.sharers > 1; }
+
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = bound_instr(e, context, i, steps);
   probe(e, context, i, worker, steps, true);
   run_instr(e, context, i, worker, 0, 1, steps);
-  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine)
-    combine_chunks(e, context, i, worker, steps);
+  if (combines(b) && !is_divided(b)) combine_chunks(e, context, i, worker, steps);
   probe(e, context, i, worker, steps, false);
 }
 
@@ -431,7 +408,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     if (apart || e->probe) wait_members(e, context, i, worker, s.member, s.members);
     run_instr(e, context, i, worker, s.member, s.members, steps);
     wait_members(e, context, i + 1, worker, s.member, s.members);
-    apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
+    apart = combines(b) && !is_divided(b);
     if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
     if (s.member == 0) probe(e, context, i, worker, steps, false);
     apart = apart || e->probe;
@@ -564,12 +541,18 @@ static bool wait_machine(Exec *e, int worker) {
   return e->result != STEP_FAILED;
 }
 
-// Runs kernel launch i, in which processors divide sets. The operands that they share are complete
-// before the launch, and nobody reads the results before all processors have run their parts.
-// `met`: all have just met.
+// Runs kernel launch i, in which processors divide sets, or the chunks of all sets. The operands
+// that they share are complete before the launch, and nobody reads the results before all
+// processors have run their parts. `met`: all have just met.
 static bool run_divided(Exec *e, uint32_t i, int worker, Seat s, bool met, LoopSteps *steps) {
   if (!met && !wait_machine(e, worker)) return false;
   for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, i + 1, worker, s, steps);
+  if (!wait_machine(e, worker)) return false;
+  const BoundInstr *b = &e->context[s.first].instr[i];
+  if (!combines(b) || !is_divided(b)) return true;
+  for (int64_t c = s.first; c < s.last; c++)
+    if (e->context[c].instr[i].u.kernel.rank == 0 && s.member == 0)
+      combine_chunks(e, c, i, worker, steps);
   return wait_machine(e, worker);
 }
 
@@ -749,6 +732,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->probe = opt->probe;
   // the device of a rank does not reach the memory of other processors
   e->apart = opt->apart || opt->probe || (opt->device && opt->ranks);
+  e->common = !e->apart && !opt->ranks && !opt->device && e->inject.call < 0;
   e->alone = opt->alone;
   e->stop_request = opt->stop_request;
   e->device = opt->device;

@@ -36,7 +36,9 @@ typedef struct BoundKernel {
   BoundSet *set;
   char *partial;
   int64_t grain; // number of units of a chunk
-  bool meets;    // processors divide a set (KernelSet.divided): all meet before and after
+  bool meets;    // processors divide a set, or the launch: all meet before and after
+  // The processors that divide the chunks of the launch, and the number of this one among them.
+  int64_t sharers, rank;
   int64_t strips, row_units; // as in KernelLaunch
   int64_t chunks, units;     // number of chunks and of units of all sets together
 } BoundKernel;
@@ -157,6 +159,7 @@ struct Exec {
   uint32_t inject_instr;  // index of the launch whose kernel gets a fault; UINT32_MAX: none
   const ExecProbe *probe; // may be NULL
   bool apart;             // ExecOptions.apart, or there is a probe
+  bool common;            // processors keep common values (Ref.common) once
   bool alone;             // ExecOptions.alone
   bool small;             // no instruction is divided among workers (choose_crew)
   int crew;               // number of workers that run the current step
@@ -195,8 +198,8 @@ static inline const BoundInstr *bound_instr(const Exec *e, int64_t context, uint
 // Returns false after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
-// Returns whether processor r has memory of its own for persistent tensor t. If not, it shares the
-// memory of another processor.
+// Returns whether processor r has memory of its own for tensor t. If not, it shares the memory of
+// another processor.
 bool exec_keeps(const Exec *e, int64_t r, uint32_t t);
 // Sets the persistent tensors (kept from step to step), whose memory is new, to their initial
 // values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
@@ -255,6 +258,8 @@ GemmPiece gemm_piece(const BoundGemm *b, int64_t i);
 // Applies the epilogue of b to part p of C in batch number `batch`, where C has the product. The
 // addend must not be in the memory of C.
 void gemm_finish(const BoundGemm *b, int64_t batch, const GemmPiece *p);
+// Runs the share of worker `member` of an INSTR_COPY or INSTR_FILL in these steps of the loops.
+void run_copy(const BoundInstr *b, int member, int members, const LoopSteps *steps);
 // Runs the share of worker `member` of a bound GEMM in these steps of the loops around it. scratch:
 // gemm_scratch bytes of this worker alone. The workers meet before and after it.
 void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,

@@ -54,6 +54,7 @@ void exec_write_tensor(Exec *e, uint32_t tensor, Dtype type, const void *full) {
   const ProgTensor *t = &e->program->tensor[tensor];
   exec_writes(e, tensor);
   for (int64_t r = e->first; r < e->first + e->own; r++) {
+    if (t->at.common && !exec_keeps(e, r, tensor)) continue;
     Move m = {e->context[r].tensor[tensor], full, NULL, t->type, type, 0};
     block_visit(e->program, t, r, e->rows, write_run, &m);
   }
@@ -66,6 +67,7 @@ void exec_write_part(Exec *e, uint32_t tensor, int axis, int64_t first, int64_t 
   const BlockPart which = {t->declared[axis], first, n};
   exec_writes(e, tensor);
   for (int64_t r = e->first; r < e->first + e->own; r++) {
+    if (t->at.common && !exec_keeps(e, r, tensor)) continue;
     Move m = {e->context[r].tensor[tensor], part, NULL, t->type, t->type, 0};
     block_visit_part(e->program, t, r, e->rows, &which, write_run, &m);
   }

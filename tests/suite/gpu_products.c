@@ -149,7 +149,7 @@ static void describe(const Case *x, Types t, Gemm *g, GemmEpilogue *e, BoundGemm
   *e = (GemmEpilogue){
       .act = x->act,
       .has = {x->adds, x->biased, x->keeps || x->act == GEMM_GELU_SLOPE},
-      .extra = {g->c, {-1, 0, NULL}, g->c},
+      .extra = {g->c, {-1, 0, NULL, 0}, g->c},
   };
   g->epilogue = x->act || x->adds || x->biased ? e : NULL;
   *b = (BoundGemm){.what = g, .m = x->m, .n = x->n, .k = x->k, .batches = 1};

@@ -84,10 +84,10 @@ static KernelSet sets[] = {
 static Instr instrs[] = {
     {.kind = INSTR_LOOP, .u.loop = {.count = {3, -1}, .reverse = true, .end = 2, .dim = "t"}},
     {.kind = INSTR_KERNEL,
-     .u.kernel = {.kernel = 0, .nsets = 1, .set = sets, .grain = 4, .partial = {-1, -1, NULL}}},
+     .u.kernel = {.kernel = 0, .nsets = 1, .set = sets, .grain = 4, .partial = {-1, -1, NULL, 0}}},
     {.kind = INSTR_END, .u.end.begin = 0},
     {.kind = INSTR_COMMIT},
-    {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides}, {0, 0, NULL}, 16}}};
+    {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides, 1}, {0, 0, NULL, 0}, 16}}};
 static const Program program = {.model = "m.mesh",
                                 .for_ = "train",
                                 .mesh = {1, {{"p", 2, {0}}}, {0}},

@@ -90,12 +90,12 @@ static void directory_and_text(void **state) {
        .bytes = 20,
        .of = -1,
        .init = {.kind = INIT_NORMAL, .b = 0.5}},
-      {.kind = TENSOR_SLOT, .name = "w", .of = 0, .at = {1, 0, NULL}},
+      {.kind = TENSOR_SLOT, .name = "w", .of = 0, .at = {1, 0, NULL, 0}},
   };
   ProgKernel kernel = {.name = "add", .text = "one\ntwo", .nptr = 1, .nnum = 1};
-  KernelSet set = {.ptr = &(Ref){-1, 64, NULL}, .num = &(double){0.25}, .units = {1, 0}};
-  CollPart part = {.src = {-1, 0, NULL},
-                   .dst = {-1, 0, NULL},
+  KernelSet set = {.ptr = &(Ref){-1, 64, NULL, 0}, .num = &(double){0.25}, .units = {1, 0}};
+  CollPart part = {.src = {-1, 0, NULL, 0},
+                   .dst = {-1, 0, NULL, 0},
                    .rank = 1,
                    .src_block = {5},
                    .dst_block = {5},
@@ -106,16 +106,16 @@ static void directory_and_text(void **state) {
                    .value = "loss"};
   GemmEpilogue epilogue = {.act = GEMM_GELU,
                            .has = {[GEMM_ADDEND] = true, [GEMM_AUX] = true},
-                           .extra = {{-1, 64, NULL}, {0, 0, NULL}, {-1, 128, NULL}}};
+                           .extra = {{-1, 64, NULL, 0}, {0, 0, NULL, 0}, {-1, 128, NULL, 0}}};
   Instr instr[] = {
       {.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 8, .chunks = 2}},
       {.kind = INSTR_COLLECTIVE,
        .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
       {.kind = INSTR_GEMM,
        .u.gemm = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}, .epilogue = &epilogue}},
-      {.kind = INSTR_FILL, .u.fill = {.dst = {-1, 0, NULL}, .bytes = 20}},
+      {.kind = INSTR_FILL, .u.fill = {.dst = {-1, 0, NULL, 0}, .bytes = 20}},
       {.kind = INSTR_COMMIT},
-      {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL}, {-1, 64, NULL}, 20}},
+      {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL, 0}, {-1, 64, NULL, 0}, 20}},
   };
   Program p = small_program(slot, 1);
   p.ntensors = 2, p.tensor = tensor;

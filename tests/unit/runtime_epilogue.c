@@ -26,8 +26,8 @@ static void epilogues(void **state) {
   for (int i = 0; i < INPUT; i++) x[i] = (float)(i * 37 % 23 - 11) / 16;
   for (size_t i = 0; i < countof(cases) * 3; i++) {
     size_t c = i / 3;
-    Ref from = {-1, (M * K + K * N) * 4, NULL}, bias = {-1, (INPUT - N) * 4, NULL},
-        second = {-1, (INPUT + ALL) * 4, NULL};
+    Ref from = {-1, (M * K + K * N) * 4, NULL, 0}, bias = {-1, (INPUT - N) * 4, NULL, 0},
+        second = {-1, (INPUT + ALL) * 4, NULL, 0};
     GemmEpilogue e = {.act = cases[c].act,
                       .has = {cases[c].adds, cases[c].biased, cases[c].aux},
                       .extra = {from, bias, cases[c].act == GEMM_GELU_SLOPE ? from : second}};
@@ -40,16 +40,16 @@ static void epilogues(void **state) {
                            .lda = K,
                            .ldb = N,
                            .ldc = N,
-                           .a = {-1, 0, NULL},
-                           .b = {-1, M * K * 4, NULL},
-                           .c = {-1, INPUT * 4, NULL},
+                           .a = {-1, 0, NULL, 0},
+                           .b = {-1, M * K * 4, NULL, 0},
+                           .c = {-1, INPUT * 4, NULL, 0},
                            .epilogue = &e}};
     ProgTensor t[2] = {
         {.kind = TENSOR_INPUT, .name = "x", .rank = 1, .dim = {{"n", INPUT, INPUT, {0}, -1}}},
         {.kind = TENSOR_OUTPUT, .name = "c", .rank = 1, .dim = {{"m", 2 * ALL, 2 * ALL, {0}, -1}}}};
     for (int k = 0; k < 2; k++) {
       t[k].type = TYPE_F32;
-      t[k].at = (Ref){-1, k * INPUT * 4, NULL};
+      t[k].at = (Ref){-1, k * INPUT * 4, NULL, 0};
       t[k].of = -1;
     }
     Program p = {.model = "test",

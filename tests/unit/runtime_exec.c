@@ -167,7 +167,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b, d},
                               .declared = {0, 1},
                               .bytes = b.block * D * 4,
-                              .at = {-1, AT_X, NULL},
+                              .at = {-1, AT_X, NULL, 0},
                               .of = -1};
   t->tensor[1] = (ProgTensor){.kind = TENSOR_PARAM,
                               .name = "w",
@@ -176,7 +176,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {d, u},
                               .declared = {0, 1},
                               .bytes = D * u.block * 4,
-                              .at = {1, 0, NULL},
+                              .at = {1, 0, NULL, 0},
                               .of = -1,
                               .init = {.kind = INIT_NORMAL, .b = 1}};
   t->tensor[2] = (ProgTensor){.kind = TENSOR_OUTPUT,
@@ -186,13 +186,13 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b, u},
                               .declared = {1, 0},
                               .bytes = b.block * u.block * 4,
-                              .at = {-1, AT_H, NULL},
+                              .at = {-1, AT_H, NULL, 0},
                               .of = -1};
   t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT,
                               .name = "loss",
                               .type = TYPE_F32,
                               .bytes = 4,
-                              .at = {-1, AT_LOSS, NULL},
+                              .at = {-1, AT_LOSS, NULL, 0},
                               .of = -1};
   t->tensor[4] = (ProgTensor){.kind = TENSOR_INPUT,
                               .name = "ids",
@@ -201,7 +201,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b},
                               .declared = {0},
                               .bytes = b.block * 4,
-                              .at = {-1, AT_IDS, NULL},
+                              .at = {-1, AT_IDS, NULL, 0},
                               .of = -1};
   static const double constant[D] = {0, 1, 2, 3, 4, 5};
   t->tensor[5] = (ProgTensor){.kind = TENSOR_CONSTANT,
@@ -211,7 +211,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {d},
                               .declared = {0},
                               .bytes = D * 4,
-                              .at = {5, 0, NULL},
+                              .at = {5, 0, NULL, 0},
                               .of = -1,
                               .data = constant};
   t->check[0] = (Check){.value = "ids", .dim = "vocab", .size = 100, .rank = 1, .loop = {b}};
@@ -260,22 +260,22 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   t->kernel[3] =
       (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
   t->kernel[4] = (ProgKernel){.name = "check", .nptr = 1, .nslot = 1, .nnum = 1, .run = check_run};
-  Ref x = {-1, AT_X, NULL}, w = {1, 0, NULL}, h = {-1, AT_H, NULL}, loss = {-1, AT_LOSS, NULL},
-      g = {-1, AT_G, NULL}, ids = {-1, AT_IDS, NULL};
-  Ref partial = {-1, AT_PARTIAL, NULL};
+  Ref x = {-1, AT_X, NULL, 0}, w = {1, 0, NULL, 0}, h = {-1, AT_H, NULL, 0},
+      loss = {-1, AT_LOSS, NULL, 0}, g = {-1, AT_G, NULL, 0}, ids = {-1, AT_IDS, NULL, 0};
+  Ref partial = {-1, AT_PARTIAL, NULL, 0};
   double u_block = (double)t->tensor[1].dim[1].block;
-  launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0, NULL});
-  launch(t, 0, 3, (Ref[]){x, w, h}, SLOT_U, (Size){1, SLOT_B}, u_block, 1, (Ref){-1, 0, NULL});
+  launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0, NULL, 0});
+  launch(t, 0, 3, (Ref[]){x, w, h}, SLOT_U, (Size){1, SLOT_B}, u_block, 1, (Ref){-1, 0, NULL, 0});
   launch(t, 1, 2, (Ref[]){h, loss}, SLOT_U, (Size){1, SLOT_B}, u_block, 2, partial);
   all_reduce(t, loss, 1, both);
   launch(t, 2, 2, (Ref[]){x, g}, SLOT_B, (Size){1, SLOT_B}, 0, 3, partial);
   t->instr[t->p.ninstrs++] =
-      (Instr){.kind = INSTR_FILL, .u.fill = {.dst = {-1, AT_PARTIAL, NULL}, .bytes = 64}};
+      (Instr){.kind = INSTR_FILL, .u.fill = {.dst = {-1, AT_PARTIAL, NULL, 0}, .bytes = 64}};
   t->instr[t->p.ninstrs++] =
-      (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL, NULL}, {5, 0, NULL}, D * 4}};
+      (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL, NULL, 0}, {5, 0, NULL, 0}, D * 4}};
   all_reduce(t, g, D, rows);
   t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COMMIT};
-  launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0, NULL});
+  launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0, NULL, 0});
   t->p.instr = t->instr;
   return t;
 }
@@ -643,21 +643,21 @@ static void check_product(Gemm *what, int64_t a_elements, int64_t b_elements, in
                       .type = what->factors,
                       .rank = 1,
                       .dim = {{"n", a_elements, a_elements, {0}, -1}},
-                      .at = {-1, 0, NULL},
+                      .at = {-1, 0, NULL, 0},
                       .of = -1},
                      {.kind = TENSOR_INPUT,
                       .name = "b",
                       .type = what->factors,
                       .rank = 1,
                       .dim = {{"m", b_elements, b_elements, {0}, -1}},
-                      .at = {-1, a_elements * 8, NULL},
+                      .at = {-1, a_elements * 8, NULL, 0},
                       .of = -1},
                      {.kind = TENSOR_OUTPUT,
                       .name = "c",
                       .type = what->type,
                       .rank = 1,
                       .dim = {{"k", c_elements, c_elements, {0}, -1}},
-                      .at = {-1, (a_elements + b_elements) * 8, NULL},
+                      .at = {-1, (a_elements + b_elements) * 8, NULL, 0},
                       .of = -1}};
   what->a = t[0].at, what->b = t[1].at, what->c = t[2].at;
   Instr in = {.kind = INSTR_GEMM, .u.gemm = *what};

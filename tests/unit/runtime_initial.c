@@ -26,7 +26,7 @@ static ProgTensor tensor(int number, const char *name, Mesh m, bool split, InitK
       .dim = {{"c", C, C, {0}, -1}, {"r", R, block, axes, -1}, {"g", G, G, {0}, -1}},
       .declared = {1, 0, 2},
       .bytes = C * block * G * 4,
-      .at = {number, 0, NULL},
+      .at = {number, 0, NULL, 0},
       .init = {.kind = kind, .a = 0.5, .b = 2},
       .of = -1};
 }

@@ -75,9 +75,9 @@ typedef struct Built {
 
 static const Axes over_rows = {1, {0}};
 static const ProgDim dim_b = {"b", B, B / 2, {1, {0}}, SLOT_B};
-static const Ref at_x = {-1, AT_X, NULL}, at_target = {-1, AT_T, NULL}, at_w = {2, 0, NULL},
-                 at_sums = {-1, AT_SUMS, NULL}, at_loss = {-1, AT_LOSS, NULL},
-                 at_hits = {-1, AT_HITS, NULL};
+static const Ref at_x = {-1, AT_X, NULL, 0}, at_target = {-1, AT_T, NULL, 0},
+                 at_w = {2, 0, NULL, 0}, at_sums = {-1, AT_SUMS, NULL, 0},
+                 at_loss = {-1, AT_LOSS, NULL, 0}, at_hits = {-1, AT_HITS, NULL, 0};
 
 static void build_tensors(Built *t) {
   const struct {
@@ -90,7 +90,7 @@ static void build_tensors(Built *t) {
              {TENSOR_OUTPUT, "loss", at_loss},
              {TENSOR_OUTPUT, "hits", at_hits},
              {TENSOR_OUTPUT, "squares", at_sums},
-             {TENSOR_OUTPUT, "count", {-1, AT_SUMS + 8, NULL}}};
+             {TENSOR_OUTPUT, "count", {-1, AT_SUMS + 8, NULL, 0}}};
   for (size_t i = 0; i < countof(row); i++) {
     t->tensor[i] = (ProgTensor){
         .kind = row[i].kind, .name = row[i].name, .type = TYPE_F32, .bytes = 4, .at = row[i].at};
@@ -124,7 +124,7 @@ static void build_kernels(Built *t, double lr) {
                                            .nsets = 1,
                                            .set = &t->set[k],
                                            .grain = 2,
-                                           .partial = {-1, AT_PARTIAL, NULL},
+                                           .partial = {-1, AT_PARTIAL, NULL, 0},
                                            .chunks = 2}};
   }
 }

@@ -13,14 +13,14 @@ const Program *saved_program(void) {
                            .rank = 1,
                            .dim = {{"b", SAVED_ROWS, SAVED_ROWS / 2, rows, 0}},
                            .bytes = SAVED_ROWS / 2 * 4,
-                           .at = {0, 0, NULL}};
+                           .at = {0, 0, NULL, 0}};
   tensor[1] = (ProgTensor){.kind = TENSOR_SLOT,
                            .name = "m",
                            .type = TYPE_F64,
                            .rank = 1,
                            .dim = {{"k", SAVED_STATES, SAVED_STATES, {0, {0}}, -1}},
                            .bytes = SAVED_STATES * 8,
-                           .at = {1, 0, NULL}};
+                           .at = {1, 0, NULL, 0}};
   p = (Program){.model = "saved",
                 .for_ = "train",
                 .over = "b",
