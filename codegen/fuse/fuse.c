@@ -141,10 +141,17 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
+// The first value of an earlier group that a group reads, and whether the use needs an address.
+typedef struct Passed {
+  NodeId value;
+  bool address;
+} Passed;
+
 // Sets g->refusal: for each earlier group whose values group g reads, the reason why that group was
 // not merged with g. `c` is the set of nodes from which g was made.
 static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
+  VEC(Passed) read = {0}; // merge_refusal has marks of its own
   f->stamp += 2;
   for (uint32_t i = 0; i < c->n; i++)
     for (uint32_t k = f->arg_at[c->node[i]]; k < f->arg_at[c->node[i] + 1]; k++) {
@@ -152,9 +159,13 @@ static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group 
       const Cluster *from = f->cluster.at[f->of[arg]];
       if (!from || from == c || f->mark[from->node[0]] == f->stamp) continue;
       f->mark[from->node[0]] = f->stamp;
-      vec_push(f->a, refusal) =
-          (MergeRefusal){out->of[arg], merge_refusal(f, from, c, f->arg_address[k])};
+      vec_push(f->a, read) = (Passed){arg, f->arg_address[k]};
     }
+  for (uint32_t i = 0; i < read.n; i++) {
+    const Cluster *from = f->cluster.at[f->of[read.at[i].value]];
+    vec_push(f->a, refusal) =
+        (MergeRefusal){out->of[read.at[i].value], merge_refusal(f, from, c, read.at[i].address)};
+  }
   g->refusal = refusal.at;
   g->nrefusals = refusal.n;
 }
@@ -221,6 +232,8 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   Arena *scratch = arena_new();
   Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
   f.count = graph_count(f.g);
+  f.bytes = arena_array(scratch, int64_t, f.count + 1);
+  for (NodeId n = 1; n <= f.count; n++) f.bytes[n] = node_bytes(f.g, n);
   f.scan = region_scans(scratch, f.g);
   f.part = graph_micro_batches(scratch, f.g);
   Rows rows = rows_find(a, f.g, opt->over);

@@ -293,7 +293,8 @@ static bool dots_fit(const Trial *t) {
     const Node *x = graph_node(f->g, t->node[i]);
     for (int j = 0; j < x->nargs; j++) {
       const Dims *dots = score_recomputed(f, x->args[j]) ? f->scores.dots[x->args[j]] : NULL;
-      Dims more = dots ? list_minus(dots, &all) : (Dims){0};
+      if (!dots) continue;
+      Dims more = list_minus(dots, &all);
       if (all.n + more.n > SCORES_DOTS) return false;
       all = list_union(&all, &more);
     }
@@ -304,8 +305,7 @@ static bool dots_fit(const Trial *t) {
 static void member_find(Trial *t, TrialNode *m, NodeId n) {
   const Graph *g = t->f->g;
   const Node *x = graph_node(g, n);
-  *m =
-      (TrialNode){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = node_bytes(g, n)};
+  *m = (TrialNode){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = t->f->bytes[n]};
   m->dims = m->space = bits_of(&t->space, &x->dims);
   if (m->reduces) {
     m->space = 0;
@@ -376,7 +376,7 @@ static bool addresses_fit(Trial *t) {
       if (f->mark[a] == f->stamp || f->mark[a] == f->stamp + 1) continue;
       f->mark[a] = f->stamp + 1;
       pointers++;
-      int64_t size = m->op == OP_TAKE && f->arg_address[j] ? m->bytes : node_bytes(f->g, a);
+      int64_t size = m->op == OP_TAKE && f->arg_address[j] ? m->bytes : f->bytes[a];
       t->load_bytes += size;
       add_operand(t, a, size);
     }

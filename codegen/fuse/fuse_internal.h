@@ -61,6 +61,7 @@ typedef struct Fuser {
   const NodeId *scan;   // by region: the SCAN of the loop
   const uint32_t *part; // by node: its micro-batch (graph_micro_batches), or NULL
   uint32_t count; // number of nodes of the graph; the arrays gemm to update are indexed by node
+  int64_t *bytes; // of the value of the node
   const GemmForm **gemm;   // the form of a contraction that a library can compute, else NULL
   const char **no_gemm;    // why a library cannot compute the contraction, else NULL
   RecomputedScores scores; // for a GPU: the scores that kernels recompute; else empty

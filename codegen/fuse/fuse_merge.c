@@ -220,6 +220,10 @@ static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
+static bool is_refused(const Fuser *f, const Cluster *a, const Cluster *b) {
+  return refused_entry(f, pair_of(f, a, b))->nodes == a->n + b->n;
+}
+
 // Finds loops for `node`, the nodes of clusters a and b, in one kernel. Returns true if these loops
 // cost less than two kernels; *saved is the difference. Otherwise enters the pair in Fuser.refused,
 // so that it is not tried again until one of the clusters gets more nodes.
@@ -229,7 +233,6 @@ static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
   ApartReason why;
   uint64_t pair = pair_of(f, a, b);
   RefusedPair *r = refused_entry(f, pair);
-  if (r->nodes == n) return false;
   mark_nodes(f, n, node);
   bool fits = form_find(f, n, node, out, &why);
   if (fits) *saved = a->form.cost + b->form.cost - out->cost;
@@ -248,13 +251,15 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
     a = b;
     b = swap;
   }
-  if (b->rank - a->rank >= CLUSTER_SPAN) return false;
+  if (b->rank - a->rank >= CLUSTER_SPAN || is_refused(f, a, b)) return false;
+  // What depends on them is found faster than loops.
+  if (!dependents_find(f, a, b, f->after)) return false;
   NodeId node[CLUSTER_NODES];
   uint32_t n = a->n + b->n;
   LoopForm form;
   double saved;
   join_nodes(a, b, node);
-  if (!form_pair(f, a, b, node, &form, &saved) || !dependents_find(f, a, b, f->after)) return false;
+  if (!form_pair(f, a, b, node, &form, &saved)) return false;
   sequence_merge(f, a, b, f->after);
   uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
   a->saved += b->saved + saved;
@@ -270,6 +275,17 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
+// Returns why no kernel with loops of its own computes clusters a and b, between which there is a
+// third one: their loops, if these do not fit, otherwise the third cluster.
+static ApartReason between(Fuser *f, const Cluster *a, const Cluster *b) {
+  NodeId node[CLUSTER_NODES];
+  LoopForm form;
+  double saved;
+  join_nodes(a, b, node);
+  (void)form_pair(f, a, b, node, &form, &saved);
+  return is_refused(f, a, b) ? refused_entry(f, pair_of(f, a, b))->why : APART_BETWEEN;
+}
+
 // Returns the first reason found why kernels a and b were not merged. It is a rule, a reason
 // recorded in Fuser.refused, or a third cluster that depends on a and is read by b.
 static ApartReason kernels_apart(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
@@ -281,7 +297,7 @@ static ApartReason kernels_apart(Fuser *f, const Cluster *a, const Cluster *b, b
   const RefusedPair *r = refused_entry(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
   if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return APART_UNTRIED;
-  return dependents_find(f, a, b, f->after) ? APART_UNTRIED : APART_BETWEEN;
+  return dependents_find(f, a, b, f->after) ? APART_UNTRIED : between(f, a, b);
 }
 
 ApartReason merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
@@ -324,7 +340,7 @@ static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1] && alone; i++)
     alone = f->of[f->user[i]] == f->of[to];
-  return node_bytes(f->g, from) * (alone ? 2 : 1);
+  return f->bytes[from] * (alone ? 2 : 1);
 }
 
 static MergeEdge *edges_sorted(const Fuser *f, uint32_t *count) {
@@ -356,7 +372,7 @@ static bool merge_siblings(Fuser *f) {
   MergeEdge *value = arena_array(f->a, MergeEdge, f->count + 1);
   for (NodeId v = 1; v <= f->count; v++)
     if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims.n)
-      value[n++] = (MergeEdge){node_bytes(f->g, v), v, v};
+      value[n++] = (MergeEdge){f->bytes[v], v, v};
   qsort(value, n, sizeof *value, by_bytes);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t first = f->user_at[value[i].from], last = f->user_at[value[i].from + 1];

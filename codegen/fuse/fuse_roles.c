@@ -162,7 +162,7 @@ static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
   if (is_view(f, a) || (is_plain_point(f, a) && large))
     vec_push(f->a, u->stack) = a;
   else if (!there_anyway(f, a))
-    u->bytes += node_bytes(f->g, a);
+    u->bytes += f->bytes[a];
 }
 
 // Collects in u->node the pointwise nodes that compute node n from values in memory, n included.
@@ -182,7 +182,7 @@ static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
     if (u->cost > RECOMPUTE_COST || u->node.n > INLINE_DEPTH) return false;
     for (int i = 0; i < x->nargs; i++) inline_add(f, u, n, x->args[i]);
   }
-  return u->bytes < node_bytes(f->g, n);
+  return u->bytes < f->bytes[n];
 }
 
 static bool stays_symbolic(Fuser *f, InlineSearch *u, NodeId window, NodeId a) {
@@ -258,8 +258,7 @@ static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
     if (cost[a].leaf) own->leaf = cost[a].leaf;
   }
   if (own->leaf && !full_size(f, n, own->leaf)) return false;
-  return own->cost <= RECOMPUTE_COST &&
-         (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
+  return own->cost <= RECOMPUTE_COST && (!own->leaf || f->bytes[own->leaf] <= 2 * f->bytes[n]);
 }
 
 static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *cost, bool wide,
