@@ -260,6 +260,7 @@ typedef struct PipelineOptions {
   // The result for the same graph, up to its program, which no memory budget has changed: what does
   // not depend on the budget is taken over. Or NULL.
   const struct Compilation *unlimited;
+  bool simplified; // the selected graph has passed stage "simplify" already, under another layout
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.
   void (*passed)(void *watcher, const char *pass, const Graph *g);

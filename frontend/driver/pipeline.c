@@ -320,7 +320,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
     fit_memory(a, opt, end, out);
   } else {
     if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
-      out->simplified = compute_what(a, opt, selected);
+      out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
     compute_rest(a, opt, end, out);
   }
   if (end < AFTER_ORDER) return true;

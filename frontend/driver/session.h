@@ -46,6 +46,7 @@ typedef struct Session {
   bool trial;
   double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
   const Compilation *unlimited; // PipelineOptions.unlimited of such a program
+  bool simplified;              // PipelineOptions.simplified of such a program
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them. The library opens the GPU of --device cuda
   // when it first compiles, and not when the model is loaded.

@@ -135,6 +135,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .machine = &s->machine,
       .memory = (int64_t)memory,
       .unlimited = s->unlimited,
+      .simplified = s->simplified,
       .machine_code = runs,
   };
   if (gpu) for_gpu(s, g, runs, out);

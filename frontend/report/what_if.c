@@ -19,11 +19,13 @@ typedef struct Asker {
   Session *s;
   Session quiet; // the session with messages of its own, which are not shown
   const Selected *of;
+  Selected simple; // the same, but its graph has passed stage "simplify", which no layout changes
   WhatIfs *w;
 } Asker;
 
-static Asker asker_of(Session *s, const Selected *of, WhatIfs *w) {
-  Asker k = {.s = s, .quiet = *s, .of = of, .w = w};
+static Asker asker_of(Session *s, const Selected *of, const Graph *simplified, WhatIfs *w) {
+  Asker k = {.s = s, .quiet = *s, .of = of, .simple = *of, .w = w};
+  k.simple.graph = simplified;
   k.quiet.diag = diag_new(s->arena);
   k.quiet.trial = true;
   return k;
@@ -55,10 +57,18 @@ bool what_if_equal(const Foreseen *now, const Foreseen *step) {
 
 // -- without a rule, without a pin --------------------------------------------------------------
 
+// Foresees the step under the mesh and layout of f->choice. `of` is k->of or the step without some
+// layout(...).
+static bool foresee(Asker *k, const Selected *of, Foreseen *f) {
+  Session trial = k->quiet;
+  trial.simplified = of == k->of && k->simple.graph;
+  return foresee_step(&trial, trial.simplified ? &k->simple : of, f);
+}
+
 // Compiles the step under the layout. Sets x->known to whether the layout is valid.
 static void ask(Asker *k, const Selected *of, const Graph *model, const Layout *layout, WhatIf *x) {
   x->step.choice = (SearchChoice){.mesh = &k->s->model->mesh, .layout = *layout};
-  x->known = layout_check(model, layout, k->quiet.diag) && foresee_step(&k->quiet, of, &x->step);
+  x->known = layout_check(model, layout, k->quiet.diag) && foresee(k, of, &x->step);
 }
 
 // Returns the layout of the model without rules: bit i of `gone` for rule i.
@@ -122,7 +132,7 @@ static void ask_without_pin(Asker *k, uint32_t pin) {
 }
 
 WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w, uint64_t causes) {
-  Asker k = asker_of(s, of, NULL);
+  Asker k = asker_of(s, of, w->simplified, NULL);
   Session trial = k.quiet;
   Selected unpinned = *of;
   WhatIf x = {.kind = "without", .text = "several"};
@@ -132,7 +142,7 @@ WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w,
   for (uint32_t i = 0; i < w->npins && w->nrules + i < MOST_CAUSES; i++)
     if (causes >> (w->nrules + i) & 1) pin[n++] = w->pin[i].pos;
   if (!n || select_without(&trial, n, pin, &unpinned))
-    ask(&k, &unpinned, trial.model->graph, &layout, &x);
+    ask(&k, n ? &unpinned : of, trial.model->graph, &layout, &x);
   return x;
 }
 
@@ -151,8 +161,8 @@ static void ask_fewer(Asker *k, const IdleBlocks *b, WhatIf *x) {
   model.mesh = mesh;
   x->text = arena_printf(a, "%s = %lld", mesh->axis[b->axes.at[0]].name, (long long)b->used);
   x->step.choice = (SearchChoice){.mesh = mesh, .layout = k->s->model->layout};
-  x->known = layout_check(&model, &k->s->model->layout, k->quiet.diag) &&
-             foresee_step(&k->quiet, k->of, &x->step);
+  x->known =
+      layout_check(&model, &k->s->model->layout, k->quiet.diag) && foresee(k, k->of, &x->step);
 }
 
 static void ask_idle(Asker *k, const Compilation *made) {
@@ -281,8 +291,9 @@ static void try_moves(Asker *k, const SearchTask *t, WhatIfDepth depth) {
 
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfDepth depth) {
   WhatIfs *w = arena_new_of(s->arena, WhatIfs);
-  Asker k = asker_of(s, of, w);
+  Asker k = asker_of(s, of, made->simplified, w);
   SearchTask task;
+  w->simplified = made->simplified;
   if (!foresee_made(s, made, &w->now)) return NULL;
   if (mesh_size(&s->model->mesh) < 2 || option_given(s->opt, OPTION_EXACT)) depth = WHAT_IF_RULES;
   if (depth >= WHAT_IF_PINS) list_pins(&k);

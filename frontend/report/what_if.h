@@ -33,10 +33,11 @@ typedef enum WhatIfDepth {
 } WhatIfDepth;
 
 typedef struct WhatIfs {
-  Foreseen now;    // the explained step itself
-  uint32_t nrules; // number of layout rules
-  uint32_t npins;  // number of places with layout(...)
-  PinPlace *pin;   // in the order of the model
+  Foreseen now;            // the explained step itself
+  const Graph *simplified; // its graph after stage "simplify", or NULL
+  uint32_t nrules;         // number of layout rules
+  uint32_t npins;          // number of places with layout(...)
+  PinPlace *pin;           // in the order of the model
   WhatIf *without; // nrules + npins entries: without each rule, then without each layout(...)
   uint32_t nidle;  // number of dims with fewer blocks than processors
   IdleBlocks *idle;

@@ -12,7 +12,7 @@ typedef struct Change {
 } Change;
 
 // Estimated bytes that one value sends before and after a trial (a move that the search then keeps
-// or undoes).
+// or undoes). `before` is set only if the shardings of the value have not changed.
 typedef struct Counted {
   NodeId n;
   double before, after;
@@ -46,7 +46,8 @@ typedef struct Improve {
                          // reduced before it
   uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
   uint32_t *changed;     // [node] `round` if this trial has changed it
-  double total;          // weighted bytes that all values send before the first move
+  uint64_t *pulled, changes; // [node] the number of changes so far when it was pulled back last
+  double total;              // weighted bytes that all values send before the first move
   double *sent;          // [node] weighted bytes that its value sends after the moves kept so far
   double call;           // bytes that a link transfers during the latency of one call
   double least;          // weighted bytes that a move must save to be kept

@@ -42,6 +42,7 @@ void trial_wait_users(Improve *m, NodeId n) {
 
 void trial_save(Improve *m, NodeId n) {
   vec_push(m->scratch, m->old) = (Change){n, state_of(m->p, n)};
+  m->changes++;
 }
 
 bool trial_is_free(const Improve *m, NodeId u) {
@@ -86,9 +87,17 @@ bool trial_spread(Improve *m) {
   return true;
 }
 
+// Visits n unless nothing has changed since the last visit to it, which then would change nothing.
 static bool pull_back(Improve *m, NodeId n) {
   bool moved;
-  return !trial_is_free(m, n) || trial_is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
+  if (!trial_is_free(m, n) || trial_is_shown(m, n)) return true;
+  if (m->pulled[n] == m->changes) {
+    m->visits++;
+    return true;
+  }
+  bool good = change_node(m, n, place_pull_back, &moved);
+  m->pulled[n] = m->changes;
+  return good;
 }
 
 // Lets all nodes follow the change that the move made: first those that depend on it, then those
@@ -140,7 +149,7 @@ static void swap_shardings(Improve *m, bool back) {
 }
 
 // A value is affected by the trial if its shardings changed or if it sends other bytes.
-static bool is_affected(const Counted *c) { return c->before != c->after || c->changed; }
+static bool is_affected(const Counted *c) { return c->changed || c->before != c->after; }
 
 // Returns the bytes that the trial saves, summed over the values that it affects: m->sent less
 // `after`. The saving does not use `before`: this estimate is made without place_finish and is too
@@ -176,7 +185,7 @@ bool trial_end(Improve *m, bool good) {
       m->counted.at[i].after = improve_cost(m, m->counted.at[i].n);
     swap_shardings(m, true);
     for (uint32_t i = 0; i < m->counted.n; i++)
-      m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
+      if (!m->counted.at[i].changed) m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
     work -= work_of_changed(m);
     kept = saved_bytes(m) > m->least && work <= m->spare;
     if (kept) m->spare -= work, keep(m);
@@ -186,6 +195,7 @@ bool trial_end(Improve *m, bool good) {
   if (kept) m->tried->times = 0;
   forget_pending(m);
   m->old.n = 0;
+  m->changes++;
   m->visits++;
   return kept;
 }

@@ -10,11 +10,15 @@
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b/rows, partial over cols
 #include "partition/sharding/sharding_internal.h"
 
+#include <string.h>
+
 // -- claims: reasons why an axis splits a slot ----------------------------------------------------
 
 // A slot is a dim that an axis can split: a result dim, or a dim that the node sums. Slots of
 // result dims have the first numbers.
 enum { MAX_SLOTS = 2 * MAX_RANK };
+
+enum { KNOWN_SOURCES = 4 }; // values whose splits are noted: few nodes have more arguments
 
 typedef struct Choice {
   const Placer *placer;
@@ -26,7 +30,8 @@ typedef struct Choice {
                 // value of a carry while place_settle_carries runs
   Axes wanted[MAX_SLOTS]; // [slot] axes that split the argument dims that become the slot
   Axes hard[MAX_RANK];    // [result dim] axes of hard rules that the node can follow
-  int slot[MAX_AXES];     // [axis] chosen slot, -1: none
+  int8_t have[KNOWN_SOURCES][MAX_AXES]; // [source][axis] the dim that the axis splits, -1: none
+  int slot[MAX_AXES];                   // [axis] chosen slot, -1: none
 } Choice;
 
 static int slot_of(const Choice *c, DimRole r) {
@@ -55,16 +60,29 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
 }
 
-// Fills c->wanted (axes that split arguments) and c->hard (axes of hard rules) for the dims that
-// the node may split. Returns whether a rule or an argument has any axis.
+static void note_split(Choice *c, int i, int j, Axes split) {
+  for (int k = 0; k < split.n && i < KNOWN_SOURCES; k++)
+    if (c->have[i][split.at[k]] < 0) c->have[i][split.at[k]] = (int8_t)j;
+}
+
+// Returns the dim of source i that the axis splits, -1: none.
+static int split_dim(const Choice *c, int i, int axis) {
+  return i < KNOWN_SOURCES ? c->have[i][axis]
+                           : sharding_dim_of(&c->placer->result.settled[source_of(c, i)], axis);
+}
+
+// Fills c->wanted (axes that split arguments), c->have and c->hard (axes of hard rules) for the
+// dims that the node may split. Returns whether a rule or an argument has any axis.
 static bool collect(Choice *c) {
   const Request *w = c->placer->request[c->id];
   bool any = false;
+  memset(c->have, -1, sizeof c->have);
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
       Axes split = c->placer->result.settled[arg].split[j];
       if (!split.n) continue;
+      note_split(c, i, j, split);
       int slot = source_slot(c, i, j);
       any = true;
       if (slot < 0 || (slot >= c->ndims && !owners_pay(c->g, c->n, split))) continue;
@@ -84,11 +102,11 @@ static bool collect(Choice *c) {
 static double argument_cost(const Choice *c, int axis, int slot) {
   double p = (double)c->g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
-    NodeId arg = source_of(c, i);
-    int ndims = graph_node(c->g, arg)->dims.n, have, want = -1;
-    const Sharding *settled = &c->placer->result.settled[arg];
-    have = sharding_dim_of(settled, axis);
+    int have = split_dim(c, i, axis), want = -1;
     if (have < 0) continue;
+    NodeId arg = source_of(c, i);
+    int ndims = graph_node(c->g, arg)->dims.n;
+    const Sharding *settled = &c->placer->result.settled[arg];
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have == want) continue;
@@ -132,7 +150,9 @@ typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 // hard rule asks that the axis splits some result dim.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->g->mesh;
-  double p = (double)m->axis[axis].size, result = result_bytes(c);
+  double p = (double)m->axis[axis].size;
+  if (slot < c->ndims && claim != CLAIM_MOVED && (!ruled || claim == CLAIM_RULE)) return 0;
+  double result = result_bytes(c);
   if (slot >= c->ndims &&
       c->n->op == OP_TOP_K) { // each processor sends its k largest as keys (lower_ordered.c)
     int64_t k = dim_get(c->g->dims, c->n->attr.to[0])->size,
@@ -158,10 +178,9 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
        moves = (cls == GATHER && ruled) || cls == ORDERED ||
                cls == MATRIX; // else partial sums may be reduced later
   for (int i = 0; i < c->nsources; i++) {
-    NodeId arg = source_of(c, i);
-    if (sharding_dim_of(&c->placer->result.settled[arg], axis) < 0) continue;
+    if (split_dim(c, i, axis) < 0) continue;
     split = true;
-    if (!c->placer->graph->fed[arg]) return false;
+    if (!c->placer->graph->fed[source_of(c, i)]) return false;
   }
   for (int s = 0; s < c->nslots && split; s++) {
     bool rule = s < c->ndims && axes_has(c->hard[s], axis);
@@ -179,9 +198,7 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
 static bool gathers_once(const Choice *c, int axis) {
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
-    NodeId arg = c->n->args[i];
-    if (!c->placer->graph->fed[arg] && sharding_dim_of(&c->placer->result.settled[arg], axis) >= 0)
-      return true;
+    if (!c->placer->graph->fed[c->n->args[i]] && split_dim(c, i, axis) >= 0) return true;
   }
   return false;
 }
@@ -251,9 +268,8 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   if (slot < c->ndims && axes_has(w->soft[slot], axis)) return w->soft_rule[axis];
   uint16_t other = 0;
   for (int i = 0; i < c->nsources; i++) {
-    NodeId arg = source_of(c, i);
-    const Sharding *s = &c->placer->result.settled[arg];
-    int k = sharding_dim_of(s, axis);
+    const Sharding *s = &c->placer->result.settled[source_of(c, i)];
+    int k = split_dim(c, i, axis);
     if (k < 0 || !s->rule[axis]) continue;
     if (source_slot(c, i, k) == slot) return s->rule[axis];
     if (!other) other = s->rule[axis];

@@ -220,6 +220,8 @@ void place_improve(Placer *p) {
                  .waits = arena_array(scratch, bool, n),
                  .seen = arena_array(scratch, uint32_t, n),
                  .changed = arena_array(scratch, uint32_t, n),
+                 .pulled = arena_array(scratch, uint64_t, n),
+                 .changes = 1,
                  .partial = arena_array(scratch, uint8_t, n),
                  .sent = arena_array(scratch, double, n),
                  .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)n};
