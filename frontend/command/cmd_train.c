@@ -172,6 +172,14 @@ static void print_metrics(const Session *s, BlockKind block, const ProgramRun *p
   }
 }
 
+static void warn_not_finite(Session *s, const ProgramRun *p, const double *value) {
+  char text[METRIC_NUMBER];
+  for (uint32_t i = 0; i < p->nmetrics; i++)
+    if (!isfinite(value[i]))
+      diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, (Pos){0}, "%s is %s", p->metric[i].name,
+                   metric_number(value[i], text));
+}
+
 static void show_rows(void *progress, int64_t done, int64_t all) {
   progress_show(progress, "%lld of %lld row%s", (long long)done, (long long)all, plural(all));
 }
@@ -192,6 +200,7 @@ static int evaluate(Session *s, BlockKind block, ProgramRun *p) {
   progress_clear(&progress);
   bool good = code == 0 && exec_check(p->exec, s->diag) &&
               (!p->last.exec || exec_check(p->last.exec, s->diag));
+  if (good) warn_not_finite(s, p, value);
   if (good) print_metrics(s, block, p, value, rows, &verified);
   return code;
 }
