@@ -5,6 +5,7 @@
 //   x.npz            the same file after the rename; then the folder is synced
 //
 // The lock shows whether a process is still writing a partial file, or a dead process left it.
+#define _GNU_SOURCE // renameat2
 #include "ir/base/disk.h"
 
 #include <dirent.h>
@@ -110,6 +111,12 @@ bool disk_rename(int folder, const char *from, const char *to) {
   if (good) unfinished_drop(folder, from);
   if (good) made(folder, to, disk_is_folder(folder, to));
   return ended(&call, good);
+}
+
+bool disk_exchange(int folder, const char *name, const char *other) {
+  DiskCall call = {.kind = DISK_EXCHANGE, .fd = folder, .name = name, .to = other};
+  if (!begins(&call)) return false;
+  return ended(&call, renameat2(folder, name, folder, other, RENAME_EXCHANGE) == 0);
 }
 
 bool disk_link(int folder, const char *name, const char *content) {
@@ -264,6 +271,35 @@ static int create_partial(int folder, const char *name, mode_t mode, char out[DI
     if (fd < 0 && errno != EEXIST) return -1;
     if (fd >= 0 && lock_now(fd) && is_same(folder, out, fd)) return fd;
     if (fd >= 0) close(fd);
+  }
+  errno = EEXIST;
+  return -1;
+}
+
+int disk_lock_folder(int folder, const char *name) {
+  int fd = disk_subfolder(folder, name);
+  if (fd < 0 || (lock_now(fd) && is_same(folder, name, fd))) return fd;
+  close(fd);
+  errno = EWOULDBLOCK;
+  return -1;
+}
+
+int disk_make_partial(int folder, const char *name, bool (*ours)(const char *name),
+                      char out[DISK_NAME]) {
+  for (int k = 0; k < MOST_NAMES; k++) {
+    if (!numbered(name, k, "partial", out)) return -1;
+    int stale = disk_is_folder(folder, out) ? disk_lock_folder(folder, out) : -1;
+    if (stale >= 0) {
+      (void)disk_remove_folder(folder, out, ours);
+      close(stale);
+    }
+    if (!disk_make(folder, out, 0777)) {
+      if (errno != EEXIST) return -1;
+      continue;
+    }
+    // Another process may have taken it for stale before it is locked; then it goes by another name
+    int fd = disk_lock_folder(folder, out);
+    if (fd >= 0 || (errno != EWOULDBLOCK && errno != ENOENT)) return fd;
   }
   errno = EEXIST;
   return -1;

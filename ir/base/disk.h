@@ -19,6 +19,7 @@ typedef enum DiskKind {
   DISK_WRITE,
   DISK_SYNC,
   DISK_RENAME,
+  DISK_EXCHANGE,
   DISK_LINK,
   DISK_REMOVE
 } DiskKind;
@@ -28,7 +29,8 @@ typedef struct DiskCall {
   // folder in which `name` is.
   int fd;
   const char *name;
-  const char *to;    // RENAME: the new name in the same folder; LINK: the target of the link
+  // RENAME: the new name in the same folder; EXCHANGE: the other one; LINK: the target of the link
+  const char *to;
   const void *bytes; // WRITE: the n bytes to write
   size_t n;
   int result; // after OPEN and CREATE the descriptor, otherwise -1
@@ -49,6 +51,8 @@ int disk_subfolder(int folder, const char *name); // opens folder `name`; refuse
 bool disk_make(int folder, const char *name, mode_t mode);
 bool disk_sync(int fd); // syncs a file or folder; true if the system cannot sync folders
 bool disk_rename(int folder, const char *from, const char *to);
+// Exchanges two files or folders in one step. EINVAL, ENOSYS: the file system cannot.
+bool disk_exchange(int folder, const char *name, const char *other);
 bool disk_link(int folder, const char *name, const char *content);
 bool disk_remove(int folder, const char *name); // removes a file or a link, not a folder
 // Opens a regular file for reading and writing and returns its descriptor. With `fresh` an old file
@@ -74,6 +78,17 @@ bool disk_free_name(int folder, const char *name, const char *end, char out[DISK
 // does not exist, and writes `text` to it. Returns the descriptor, or -1 with errno. EWOULDBLOCK:
 // another process has the lock, and `owner` gets the text that it wrote.
 int disk_lock(int folder, const char *name, const char *text, char *owner, size_t room);
+
+// Locks the folder `name` until the descriptor is closed or the process dies. Returns the
+// descriptor, or -1 with errno. EWOULDBLOCK: another process has the lock, or has just removed the
+// folder.
+int disk_lock_folder(int folder, const char *name);
+// Makes and locks a folder that is to be renamed when it is complete, and puts its name into `out`:
+// NAME.partial, or NAME.1.partial and so on if another process has the lock of that. Of a folder
+// that a dead process left, the files for which `ours` returns true are removed. Returns the
+// descriptor, or -1 with errno.
+int disk_make_partial(int folder, const char *name, bool (*ours)(const char *name),
+                      char out[DISK_NAME]);
 
 // -- a file that replaces another when it is complete -------------------------------------------
 

@@ -53,7 +53,6 @@ static bool split_path(PackageWriter *w) {
   if (!*name || !strcmp(name, ".") || !strcmp(name, "..") || strlen(name) > DISK_NAME - 16)
     return false;
   strcpy(w->name, name);
-  snprintf(w->partial, sizeof w->partial, "%.*s.partial", DISK_NAME - 16, name);
   return true;
 }
 
@@ -78,10 +77,7 @@ PackageWriter *package_begin(Arena *a, const char *path, Diag *d) {
   w->files = json_object();
   w->values = json_object();
   bool ok = w->parent >= 0 || fails(w, w->in);
-  if (ok && disk_is_folder(w->parent, w->partial))
-    (void)disk_remove_folder(w->parent, w->partial, is_ours);
-  ok = ok && (disk_make(w->parent, w->partial, 0777) || fails(w, w->partial));
-  if (ok) w->folder = disk_subfolder(w->parent, w->partial);
+  if (ok) w->folder = disk_make_partial(w->parent, w->name, is_ours, w->partial);
   ok = ok && (w->folder >= 0 || fails(w, w->partial));
   if (ok) return w;
   package_abandon(w);
@@ -91,8 +87,8 @@ PackageWriter *package_begin(Arena *a, const char *path, Diag *d) {
 void package_abandon(PackageWriter *w) {
   if (!w) return;
   if (w->folder >= 0) {
-    close(w->folder);
     (void)disk_remove_folder(w->parent, w->partial, is_ours);
+    close(w->folder); // and so unlocks it
   }
   if (w->parent >= 0) close(w->parent);
   json_decref(w->files);
@@ -177,19 +173,55 @@ static char *describe(json_t *description, size_t *n) {
   return text;
 }
 
-// Puts the new folder in the place of the old one.
-static bool replace(PackageWriter *w) {
+// After an exchange the old package has the name of the new one. If another process has its lock,
+// it makes the same package, and removes it.
+static void remove_old(const PackageWriter *w) {
   char old[DISK_NAME];
-  bool aside = disk_is_folder(w->parent, w->name);
-  if (aside && !checkpoint_set_aside(w->parent, w->name, old)) return fails(w, w->name);
-  if (!disk_rename(w->parent, w->partial, w->name)) {
-    int error = errno;
-    if (aside) (void)disk_rename(w->parent, old, w->name);
-    errno = error;
-    return fails(w, w->partial);
+  int lock = disk_lock_folder(w->parent, w->partial);
+  if (lock < 0) return;
+  // by another name first: files of users that are in it must not look like parts of a package
+  if (disk_free_name(w->parent, w->name, "old", old) && disk_rename(w->parent, w->partial, old))
+    (void)disk_remove_folder(w->parent, old, is_ours);
+  close(lock);
+}
+
+// The way of file systems that cannot exchange folders: for a moment there is no package.
+static bool replace_aside(const PackageWriter *w) {
+  char old[DISK_NAME];
+  if (!checkpoint_set_aside(w->parent, w->name, old)) return false;
+  if (disk_rename(w->parent, w->partial, w->name)) {
+    (void)disk_sync(w->parent);
+    (void)disk_remove_folder(w->parent, old, is_ours);
+    return true;
   }
+  int error = errno;
+  (void)disk_rename(w->parent, old, w->name);
+  errno = error;
+  return false;
+}
+
+// Puts the new folder in the place of the old one, if there is one.
+static bool place(PackageWriter *w) {
+  if (!disk_is_folder(w->parent, w->name)) return disk_rename(w->parent, w->partial, w->name);
+  if (disk_exchange(w->parent, w->partial, w->name)) {
+    close(w->folder); // and so unlocks it: another process may replace it from now on
+    w->folder = -1;
+    (void)disk_sync(w->parent);
+    remove_old(w);
+    return true;
+  }
+  return (errno == EINVAL || errno == ENOSYS) && replace_aside(w);
+}
+
+// Processes that make the same package replace each other's, the last one wins.
+static bool replace(PackageWriter *w) {
+  enum { TRIES = 100 };
+  bool placed = place(w);
+  for (int i = 0;
+       !placed && i < TRIES && (errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT); i++)
+    placed = place(w);
+  if (!placed) return fails(w, w->partial);
   (void)disk_sync(w->parent);
-  if (aside) (void)disk_remove_folder(w->parent, old, is_ours);
   return true;
 }
 
@@ -206,7 +238,7 @@ bool package_end(PackageWriter *w, json_t *description) {
     package_abandon(w);
     return false;
   }
-  close(w->folder);
+  if (w->folder >= 0) close(w->folder);
   close(w->parent);
   json_decref(w->files);
   json_decref(w->values);

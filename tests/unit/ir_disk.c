@@ -59,9 +59,9 @@ typedef struct Calls {
 } Calls;
 
 static int note(void *context, const DiskCall *call, bool done) {
-  static const char letter[] = {
-      [DISK_MAKE] = 'm', [DISK_OPEN] = 'o',   [DISK_CREATE] = 'c', [DISK_WRITE] = 'w',
-      [DISK_SYNC] = 's', [DISK_RENAME] = 'r', [DISK_LINK] = 'l',   [DISK_REMOVE] = 'x'};
+  static const char letter[] = {[DISK_MAKE] = 'm',     [DISK_OPEN] = 'o', [DISK_CREATE] = 'c',
+                                [DISK_WRITE] = 'w',    [DISK_SYNC] = 's', [DISK_RENAME] = 'r',
+                                [DISK_EXCHANGE] = 'e', [DISK_LINK] = 'l', [DISK_REMOVE] = 'x'};
   Calls *c = context;
   if (done) {
     c->kinds[c->n++] = letter[call->kind];
@@ -204,6 +204,48 @@ static void links_are_not_followed(void **state) {
               disk_remove_folder(folder, "victim", any));
 }
 
+// -- folders that replace others ----------------------------------------------------------------
+
+static bool only_parts(const char *name) { return strcmp(name, "part") == 0; }
+
+static void folders_of_several_writers(void **state) {
+  (void)state;
+  char first[DISK_NAME], second[DISK_NAME], third[DISK_NAME];
+  int one = disk_make_partial(folder, "x", only_parts, first),
+      two = disk_make_partial(folder, "x", only_parts, second);
+  assert_true(one >= 0 && two >= 0);
+  assert_string_equal(first, "x.partial");
+  assert_string_equal(second, "x.1.partial");
+  assert_int_equal(disk_lock_folder(folder, first), -1);
+  assert_int_equal(errno, EWOULDBLOCK);
+  close(one); // its process is dead
+  assert_true(write_text("x.partial/part", "a part"));
+  one = disk_make_partial(folder, "x", only_parts, third);
+  assert_string_equal(third, "x.partial");
+  assert_null(content("x.partial/part"));
+  // the second one replaces the first one
+  assert_true(write_text("x.partial/part", "1") && write_text("x.1.partial/part", "2"));
+  assert_true(disk_rename(folder, third, "x") && disk_exchange(folder, second, "x"));
+  assert_string_equal(content("x/part"), "2");
+  assert_string_equal(content("x.1.partial/part"), "1");
+  close(one), close(two);
+  assert_false(disk_exchange(folder, "x", "nowhere"));
+  assert_int_equal(errno, ENOENT);
+  assert_true(disk_remove_folder(folder, second, any) && disk_remove_folder(folder, "x", any));
+}
+
+static void a_partial_folder_of_others_is_kept(void **state) {
+  (void)state;
+  char name[DISK_NAME];
+  assert_true(disk_make(folder, "x.partial", 0777) && write_text("x.partial/notes", "mine"));
+  int fd = disk_make_partial(folder, "x", only_parts, name);
+  assert_string_equal(name, "x.1.partial");
+  assert_string_equal(content("x.partial/notes"), "mine");
+  close(fd);
+  assert_true(disk_remove_folder(folder, name, any) &&
+              disk_remove_folder(folder, "x.partial", any));
+}
+
 static void what_cannot_be_replaced_is_written(void **state) {
   (void)state;
   assert_false(disk_write_file("/dev/full", "x", 1, false));
@@ -226,6 +268,8 @@ int main(void) {
       cmocka_unit_test(what_a_dead_process_left),
       cmocka_unit_test(a_lock_is_held_by_one),
       cmocka_unit_test(links_are_not_followed),
+      cmocka_unit_test(folders_of_several_writers),
+      cmocka_unit_test(a_partial_folder_of_others_is_kept),
       cmocka_unit_test(what_cannot_be_replaced_is_written),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
