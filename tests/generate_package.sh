@@ -114,6 +114,13 @@ cp "$tmp/out" drawn
 must ./talk $draw --prompt "The first" --prompt "No"
 same "its draws" drawn "$tmp/out"
 # shellcheck disable=SC2086
+mkfifo pipe
+cat prompt >pipe &
+expect "a prompt from a pipe" 0 "^The first" ./talk --max-tokens 3 --prompt-file pipe
+wait
+: >empty
+expect "an empty prompt" 2 "error: empty is empty, and the model needs an id.*E0601" ./talk --prompt No --prompt-file empty
+expect "no such prompt" 5 "cannot read the prompt nowhere: No such file.*E0701" ./talk --prompt-file nowhere
 must "$meshc" generate bytes.mesh $values --max-tokens 24 --prompt "No" --prompt "The first" --beams 2
 cp "$tmp/out" beamed
 # shellcheck disable=SC2086
@@ -128,7 +135,7 @@ expect "what its errors tell to change" 2 "^hint: shorten the prompt$" ./beams -
 expect "its help" 0 "^  --max-tokens  N " ./talk --help
 expect "its options" 2 "unknown option '--feed'" ./talk --feed x=1
 expect "a wrong number" 2 "top-p takes a number from 0 to 1, not '2'" ./talk --top-p 2 --prompt a
-expect "no prompt" 2 "a prompt is empty" ./talk --prompt ""
+expect "no prompt" 2 "--prompt '' is empty, and the model needs an id" ./talk --prompt ""
 
 # -- programs in C --------------------------------------------------------------------------------------------------
 [ -e "$build/libmeshc_run.so" ] && [ -e "$build/libmeshc.so" ] || { skip; finish; }

@@ -244,7 +244,7 @@ if [ "${MESHC_GPU:-}" = real ]; then
   skip 4
 else
   expect "an older GPU" 1 "ptx has no code for this GPU, .* of compute capability 7.5: it has sm_90, sm_80.*E0807" env MESHC_STANDIN_CAPABILITY=75 LD_LIBRARY_PATH="$standin" "$meshc" predict ptx --feed x=1
-  expect "what to do" 1 "^hint: compile for it: .*--gpu sm_75" env MESHC_STANDIN_CAPABILITY=75 LD_LIBRARY_PATH="$standin" "$meshc" predict ptx --feed x=1
+  expect "what to do" 1 "^hint: compile for it: .*--gpu LEVEL .*the last level up to sm_75" env MESHC_STANDIN_CAPABILITY=75 LD_LIBRARY_PATH="$standin" "$meshc" predict ptx --feed x=1
   expect "too little memory" 7 "out of memory.*E0804" env MESHC_STANDIN_MEMORY=4000 LD_LIBRARY_PATH="$standin" "$meshc" predict transformer --feed h=in10/h.npy
   expect "a failed kernel" 1 "CUDA_ERROR_ILLEGAL_ADDRESS" env MESHC_STANDIN_FAIL_LAUNCH=3 LD_LIBRARY_PATH="$standin" "$meshc" predict transformer --feed h=in10/h.npy
 fi

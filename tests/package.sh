@@ -166,6 +166,55 @@ expect "a training that depends on evaluations" 1 "the training of early depends
 cp -r learns learns2
 printf 'x' | dd of=learns2/train.data bs=1 seek=40 conv=notrunc 2>/dev/null
 expect "a damaged data block" 5 "learns2/train.data was changed" "$meshc" train learns2 --data-dir files
+# without a number of steps in the model
+sed 's/, steps = 30, log = 10//' table.mesh >open.mesh
+must "$meshc" compile open.mesh --data-dir files --for train --cpu native -o open -q
+must "$meshc" compile open.mesh --data-dir files --for train --cpu native --emit exe -o open.run -q
+expect "steps of a package" 0 "^step 3/3  loss" "$meshc" train open --data-dir files --set train.steps=3
+expect "no steps" 2 "hint: say --set train.steps=1000$" "$meshc" train open --data-dir files
+expect "steps of an executable" 0 "^step 3/3  loss" ./open.run --train --data-dir files --steps 3
+expect "no steps for an executable" 2 "train block of ./open.run says neither steps nor epochs" ./open.run --train --data-dir files
+expect "what to say" 2 "hint: say --steps 1000$" ./open.run --train --data-dir files
+# what cannot be saved is said before the training
+expect "a folder that is not there" 1 "cannot write nowhere/p.npz" ./learns.run --train --data-dir files --save-params nowhere/p.npz
+check "nothing was trained" test "$(grep -c ^step out)" = 0
+expect "another ending" 2 "saved as .safetensors or .npz, not 'p.csv'" ./learns.run --train --data-dir files --save-params p.csv
+check "nothing was trained" test "$(grep -c ^step out)" = 0
+cp learns.run learns.npz
+expect "an executable does not replace itself" 2 "learns.npz is also read in this run" ./learns.npz --train --data-dir files --save-params learns.npz
+# options of the other kind of run
+expect "an output of a training" 2 "error: --out is an option of a run without --train" ./learns.run --train --data-dir files --out no
+expect "steps without a training" 2 "error: --steps is an option of a run with --train" ./learns.run --steps 3 --feed x=1
+# a signal ends a training after its step
+./learns.run --train --data-dir files --steps 1000000000 --save-params stopped.safetensors >stopped.txt 2>stopped.err &
+training=$!
+while kill -0 $training 2>/dev/null && ! grep -q ^step stopped.txt; do sleep 0.1; done
+kill -TERM $training
+wait $training
+check "a signal ends a training" test $? = 75
+check "what was trained is saved" test -s stopped.safetensors
+check "what it says" grep -q "stopped by a signal after step" stopped.err
+rm -f stopped.txt
+expect "it goes on" 0 "^step 5/5  loss" ./learns.run --train --data-dir files --steps 5 --params stopped.safetensors
+
+# -- several processes that make one package -------------------------------------------------------------------------
+makers=
+for i in 1 2 3 4 5 6; do
+  "$meshc" compile "$net" --cpu native -o raced -q 2>made.$i &
+  makers="$makers $!"
+done
+for maker in $makers; do
+  wait "$maker"
+  check "one of them" test $? = 0
+done
+check "nothing else is left" test "$(echo raced*)" = raced
+must "$meshc" predict raced --feed x=rows/x.npy --out got
+mkdir raced.partial && echo notes >raced.partial/notes.txt # of somebody else
+expect "a name that is taken" 0 "" "$meshc" compile "$net" --cpu native -o raced -q
+check "files of others are kept" test -s raced.partial/notes.txt
+echo notes >raced/notes.txt
+must "$meshc" compile "$net" --cpu native -o raced -q
+check "also in an older package" test -s raced.old/notes.txt
 
 # -- the library without the compiler ------------------------------------------------------------------------------
 must cmake --install "$build" --prefix "$tmp/prefix"

@@ -64,7 +64,7 @@ bool generate_codec(Generate *x, const DataSource *source, const char *path, int
 static bool add_text(Generate *x, const char *text, size_t n, Pos at, TokenList *out) {
   if (!token_encode(&x->texts.codec, x->s->arena, text, n, x->s->diag, at, out)) return false;
   if (out->n) return true;
-  diag_error(x->s->diag, DIAG_USAGE, n ? at : (Pos){0},
+  diag_error(x->s->diag, DIAG_USAGE, at,
              "the prompt is empty, and the model needs an id to begin with");
   return diag_hint(x->s->diag, "begin the text: --prompt TEXT");
 }

@@ -24,20 +24,28 @@ static bool command_fits(const Session *s) {
   return diag_hint(s->diag, "evaluate the model: meshc eval MODEL --params FILE");
 }
 
+// Returns whether the command takes the option also with a package. --set: package_train.c.
+static bool takes(const Session *s, OptionId id) {
+  if (id == OPTION_SET) return s->opt->command == COMMAND_TRAIN;
+  bool fits = false;
+  for (size_t i = 0; i < countof(taken); i++) fits |= taken[i] == id;
+  return fits && (option_row[id].commands & 1u << s->opt->command);
+}
+
 // Hints name the options that a package takes.
 static void tell_options(const Session *s) {
-  const char **names = arena_array(s->arena, const char *, countof(taken) + 1);
-  for (size_t i = 0; i < countof(taken); i++) names[i] = option_name(taken[i]);
+  const char **names = arena_array(s->arena, const char *, OPTION_COUNT + 1);
+  size_t n = 0;
+  for (int id = 0; id < OPTION_COUNT; id++)
+    if (takes(s, (OptionId)id)) names[n++] = option_name((OptionId)id);
+  names[n] = NULL;
   diag_program(s->diag, "meshc", names);
 }
 
 bool package_options_fit(const Session *s) {
   tell_options(s);
   for (int id = 0; id < OPTION_COUNT; id++) {
-    bool fits = !option_given(s->opt, (OptionId)id) ||
-                (id == OPTION_SET && s->opt->command == COMMAND_TRAIN); // package_train.c
-    for (size_t i = 0; i < countof(taken); i++) fits |= taken[i] == (OptionId)id;
-    if (fits) continue;
+    if (!option_given(s->opt, (OptionId)id) || takes(s, (OptionId)id)) continue;
     diag_error(s->diag, DIAG_USAGE, option_use(s->opt, (OptionId)id)->pos,
                "%s is an option of models, and %s is a package, which is compiled",
                option_name((OptionId)id), s->opt->argument.at[0]);

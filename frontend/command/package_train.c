@@ -15,7 +15,7 @@ static bool read_steps(const Session *s, int64_t *steps) {
     const char *number = use->text + sizeof name - 1;
     char *end = NULL;
     bool fits = strncmp(use->text, name, sizeof name - 1) == 0;
-    if (fits) *steps = strtoll(number, &end, 10);
+    if (fits) *steps = strtoll(number, &end, 10); // more than fit: INT64_MAX
     if (fits && *number && !*end && *steps > 0) continue;
     diag_error(s->diag, DIAG_USAGE, use->pos, "a package takes --set train.steps=N, not '%s'",
                use->text);
@@ -38,7 +38,8 @@ static int run(Session *s, const Package *p, const PackageTraining *t, TrainJob 
                             .header = header(s, p, t),
                             .quiet = option_given(s->opt, OPTION_QUIET),
                             .first = session_first(s),
-                            .saves_params = save != NULL};
+                            .saves_params = save != NULL,
+                            .package = true};
   job->report = train_report, job->report_context = &reporter, job->ahead = true;
   job->done = &done;
   int code = train_run(job, s->diag);

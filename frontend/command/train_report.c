@@ -104,15 +104,16 @@ static void print_interrupted(const TrainReporter *p, const TrainReport *r) {
   fprintf(stderr, "meshc: stopped by a signal after step %lld; ", step);
   if (p->job->saver)
     fprintf(stderr, "the same command with --resume goes on\n");
+  else if (p->saves_params && p->package)
+    fprintf(stderr, "the parameters are saved, and --params FILE goes on from them\n");
   else if (p->saves_params)
     fprintf(
         stderr,
         "the parameters are saved, and without --checkpoint-dir the run cannot go on from there\n");
   else
-    fprintf(
-        stderr,
-        "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n",
-        done, plural(done), done == 1 ? "is" : "are");
+    fprintf(stderr, "%lld step%s of training %s lost: there is %s\n", done, plural(done),
+            done == 1 ? "is" : "are",
+            p->package ? "no --save-params" : "neither --checkpoint-dir nor --save-params");
 }
 
 static void begin(TrainReporter *p) {

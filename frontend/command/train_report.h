@@ -12,6 +12,7 @@ typedef struct TrainReporter {
   bool quiet;         // print only the last evaluation
   bool first;         // this is rank 0, which alone prints messages and shows progress
   bool saves_params;  // the command saves the parameters also after an interruption
+  bool package;       // it trains a package, which has no checkpoints
   Progress progress;
   double began;        // clock_seconds at the start of the training
   double last_seconds; // TrainReport.seconds of the last printed step

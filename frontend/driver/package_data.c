@@ -38,7 +38,7 @@ bool package_data(Session *s, PackageWriter *w, const Graph *train, json_t **out
   const DataBlock *block = &spec->data[DATA_TRAIN];
   const TrainSpec *t = spec->train;
   *out = NULL;
-  if (!block->present || !(t->steps || t->epochs)) return true;
+  if (!block->present) return true;
   if (!put_block(s, w, block)) return false;
   uint32_t n;
   const char *const *shown = training_shown(s, train, &n);

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,7 +231,8 @@ static bool load_step(const Params *p, int64_t *step) {
   if (!holds(p, step_name)) return true;
   Array x = {0};
   bool good = read_named(p, step_name, &x);
-  if (good && x.elements > 0) *step = (int64_t)dtype_load(x.type, x.data);
+  if (good && x.elements > 0)
+    *step = (int64_t)fmin(fmax(dtype_load(x.type, x.data), 0), INT32_MAX); // as it is saved
   array_free(&x);
   return good;
 }

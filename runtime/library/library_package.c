@@ -16,8 +16,7 @@ typedef struct PackageModel {
   PackageGenerator generator; // made at the first call of meshc_generate
   PackageTraining training;   // made at the first call of meshc_train, with:
   TrainJob job;
-  int64_t usual_steps; // those of the train block
-  double *value;       // by output that is shown
+  double *value; // by output that is shown
 } PackageModel;
 
 static PackageModel *package_of(meshc_model *m) { return (PackageModel *)(void *)m; }
@@ -122,19 +121,19 @@ static void report(void *context, const TrainReport *t) {
   if (r->progress(r->context, &p)) r->model->stop = 1;
 }
 
-static bool open_training(meshc_model *m) {
+static bool open_training(meshc_model *m, int64_t steps) {
   PackageModel *pm = package_of(m);
   const meshc_program *first = store(m);
   if (!first) return false;
   const PackageTrainAsk ask = {.directory = pm->directory ? pm->directory : ".",
                                .own = first->trains ? first->exec : NULL,
+                               .steps = steps,
                                .threads = pm->threads,
                                .exec = {.threads = pm->threads, .seed = pm->package->seed}};
   if (!package_train_open(m->arena, pm->package, &ask, m->diag, &pm->training, &pm->job)) {
     package_train_free(&pm->training);
     return false;
   }
-  pm->usual_steps = pm->job.steps;
   pm->value = arena_array(m->arena, double, pm->job.nshown + 1);
   return true;
 }
@@ -143,8 +142,8 @@ static bool train(meshc_model *m, int64_t steps, const Reporting *to) {
   PackageModel *pm = package_of(m);
   Reporting reporting = *to;
   int64_t done = 0;
-  if (!pm->training.feed && !open_training(m)) return false;
-  pm->job.steps = steps ? steps : pm->usual_steps;
+  if (!pm->training.feed && !open_training(m, steps)) return false;
+  if (!package_train_steps(pm->package, pm->training.feed, steps, &pm->job, m->diag)) return false;
   pm->job.before = m->steps;
   pm->job.report = report;
   pm->job.report_context = &reporting;

@@ -22,6 +22,7 @@ typedef struct Runner {
   const char *directory, *save; // of a training: where its data begins; a file for the parameters
   int64_t threads, steps;
   bool train;
+  int code; // exit code of a run without errors
   Words feed, fetch;
   TextOptions text;
 } Runner;

@@ -42,7 +42,8 @@ static const RunnerOption output_options[] = {
     {"--save-params", "FILE", "write what was trained, .safetensors or .npz", WORD, OUTPUT(save), 0,
      0},
     {0}};
-enum { TRAIN_OPTIONS = 4 }; // the last rows are of packages that train
+// The first rows are of packages that predict, the last ones of packages that train.
+enum { PREDICT_OPTIONS = 3, TRAIN_OPTIONS = 4 };
 static const RunnerOption text_options[] = {
     {"--prompt", "TEXT", "text to go on from; default: standard input", LIST, TEXT(prompt), 0, 0},
     {"--prompt-file", "FILE", "the same from a file", LIST, TEXT(file), 0, 0},
@@ -63,11 +64,13 @@ static const RunnerOption text_options[] = {
 
 static const char *const no_options[] = {NULL};
 
+static bool predicts(const Package *p) { return package_program(p, "predict") != NULL; }
+
 // Returns the options of a package: all n.
 static const RunnerOption *options_of(const Package *p, size_t *n) {
-  *n = p->text ? countof(text_options) : countof(output_options);
-  *n -= 1 + (p->text || p->training ? 0 : TRAIN_OPTIONS);
-  return p->text ? text_options : output_options;
+  size_t first = predicts(p) ? 0 : PREDICT_OPTIONS, last = p->training ? 0 : TRAIN_OPTIONS;
+  *n = (p->text ? countof(text_options) : countof(output_options) - first - last) - 1;
+  return p->text ? text_options : output_options + first;
 }
 
 static void list_options(const Package *p, FILE *to) {
@@ -92,9 +95,9 @@ static void list_tensors(const Program *program, FILE *to) {
 
 static void help(const Package *p, const char *name, FILE *to) {
   fprintf(to, "usage: %s [option...]\n\n%s %s, compiled by meshc %s for %s.\n\n", name,
-          p->text                         ? "Generates text with"
-          : package_program(p, "predict") ? "Computes the outputs of"
-                                          : "Trains",
+          p->text       ? "Generates text with"
+          : predicts(p) ? "Computes the outputs of"
+                        : "Trains",
           p->model, p->version, p->build);
   list_options(p, to);
   fprintf(to, "\n");
@@ -171,10 +174,29 @@ static bool is_read(const Runner *r, const char *out) {
   return same;
 }
 
+// Parameters may be saved where they were read; package_train_open looks at the data.
 static bool may_write(const Runner *r) {
-  if (!r->out || !is_read(r, r->out)) return true;
-  diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s is also read in this run", r->out);
+  bool save = r->save && disk_same_file(r->save, "/proc/self/exe");
+  if (!save && (!r->out || !is_read(r, r->out))) return true;
+  diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s is also read in this run", save ? r->save : r->out);
   return diag_hint(r->diag, "name another file to write");
+}
+
+// Returns false after an error: an option that what is to be done does not look at.
+static bool options_fit(const Runner *r, bool trains) {
+  const char *of_training = r->directory ? "--data-dir"
+                            : r->steps   ? "--steps"
+                            : r->save    ? "--save-params"
+                                         : NULL,
+             *of_outputs = r->feed.n    ? "--feed"
+                           : r->fetch.n ? "--fetch"
+                           : r->out     ? "--out"
+                                        : NULL;
+  if (!(trains ? of_outputs : of_training)) return true;
+  diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s is an option of a run %s --train",
+             trains ? of_outputs : of_training, trains ? "without" : "with");
+  return diag_hint(r->diag, trains ? "leave out --train, which takes its rows from the data block"
+                                   : "add --train, or leave it out");
 }
 
 static bool asks_for_help(int argc, char **argv) {
@@ -236,14 +258,18 @@ static void run_outputs(Runner *r, const Package *p) {
   exec_free(e);
 }
 
+static void run_model(Runner *r, const Package *p) {
+  bool trains = r->train || !predicts(p);
+  if (options_fit(r, trains) && may_write(r)) (trains ? runner_train : run_outputs)(r, p);
+}
+
 static void run(Runner *r, const Package *p, int argc, char **argv) {
-  bool predicts = package_program(p, "predict") != NULL;
-  if (!p->text && !predicts && !p->training) BUG("an executable without a program that it runs");
+  if (!p->text && !predicts(p) && !p->training) BUG("an executable without a program that it runs");
   tell_options(r, p);
   if (asks_for_help(argc, argv))
     help(p, r->name, stdout);
-  else if (read_options(r, p, argc, argv) && may_write(r))
-    (p->text ? runner_text : r->train || !predicts ? runner_train : run_outputs)(r, p);
+  else if (read_options(r, p, argc, argv))
+    (p->text ? runner_text : run_model)(r, p);
 }
 
 int main(int argc, char **argv) {
@@ -257,7 +283,7 @@ int main(int argc, char **argv) {
   if (p) run(&r, p, argc, argv);
   package_close(p);
   diag_print(r.diag, stderr, false);
-  int code = diag_exit(r.diag);
+  int code = diag_errors(r.diag) ? diag_exit(r.diag) : r.code;
   if (fflush(stdout) != 0 && code == 0) code = 7;
   arena_free(r.arena);
   return code;

@@ -1,5 +1,6 @@
 // Executables that generate text: prompts from the command line or standard input, texts to
 // standard output, as `meshc generate` prints them.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,8 @@
 #include "runtime/library/runner.h"
 #include "runtime/package/package_batch.h"
 #include "runtime/package/package_text.h"
-#include "runtime/runtime_internal.h"
 
-enum { MOST_PROMPT = 1 << 30 }; // bytes of a file with a prompt
+enum { MOST_PROMPT = 1 << 30 }; // bytes of a prompt from a file or standard input
 
 typedef struct Printing {
   const Runner *r;
@@ -27,32 +27,46 @@ static bool print(void *context, uint32_t text, const char *bytes, size_t n, boo
          diag_error(p->r->diag, DIAG_NO_DISK, (Pos){0}, "cannot write standard output");
 }
 
-static bool add_prompt(Texts *x, const char *text, size_t n, TokenList *out) {
-  if (!token_encode(&x->codec, x->arena, text, n, x->diag, (Pos){0}, out)) return false;
-  return out->n || diag_error(x->diag, DIAG_USAGE, (Pos){0},
-                              "a prompt is empty, and the model needs an id to begin with");
+// from: the file or the option with the prompt, for messages.
+static bool add_prompt(Texts *x, const char *from, const char *text, size_t n, TokenList *out) {
+  if (!token_encode(&x->codec, x->arena, text, n, x->diag, (Pos){0}, out)) {
+    diag_note(x->diag, (Pos){0}, "in %s", from);
+    return false;
+  }
+  if (out->n) return true;
+  diag_error(x->diag, DIAG_USAGE, (Pos){0}, "%s is empty, and the model needs an id to begin with",
+             from);
+  return diag_hint(x->diag, "begin the text: --prompt TEXT");
 }
 
-// Returns standard input in the arena, or NULL if it cannot be read. *n gets its bytes.
-static const char *standard_input(Arena *a, size_t *n) {
-  char room[1 << 12], *text;
-  FILE *f = mem_stream(&text, n);
-  for (size_t k; (k = fread(room, 1, sizeof room, stdin)) > 0;) (void)fwrite(room, 1, k, f);
+// Adds all that a stream has, which may be a pipe.
+static bool add_stream(Texts *x, const char *from, FILE *in, TokenList *out) {
+  enum { PIECE = 1 << 12 };
+  char room[PIECE], *text;
+  size_t n = 0, most = 0;
+  FILE *f = mem_stream(&text, &n);
+  for (size_t k; most <= MOST_PROMPT && (k = fread(room, 1, PIECE, in)) > 0; most += k)
+    (void)fwrite(room, 1, k, f);
   mem_stream_close(f);
-  const char *out = ferror(stdin) ? NULL : arena_copy(a, text, *n + 1);
+  bool good = !ferror(in) && most <= MOST_PROMPT;
+  if (good)
+    good = add_prompt(x, from, text, n, out);
+  else
+    diag_error(x->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read %s: %s", from,
+               ferror(in) ? strerror(errno) : "it has more than 1 GiB");
   free(text);
-  return out;
+  return good;
 }
 
-static bool add_file(const Runner *r, Texts *x, const char *path, TokenList *out) {
-  Datafile f;
-  char why[WHY];
-  if (!datafile_open(&f, path, r->diag, (Pos){0})) return false;
-  char *text = datafile_whole(&f, MOST_PROMPT, why);
-  bool good = text ? add_prompt(x, text, (size_t)f.size, out)
-                   : file_malformed(path, why, r->diag, (Pos){0});
-  free(text);
-  datafile_close(&f);
+static bool add_file(Texts *x, const char *path, TokenList *out) {
+  FILE *f = mem_fopen(path, "rb");
+  if (!f) {
+    diag_error(x->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read the prompt %s: %s", path,
+               strerror(errno));
+    return diag_hint(x->diag, "check the path");
+  }
+  bool good = add_stream(x, path, f, out);
+  (void)fclose(f);
   return good;
 }
 
@@ -62,16 +76,13 @@ static bool read_prompts(const Runner *r, Texts *x) {
   TokenList *prompt = arena_array(r->arena, TokenList, x->n);
   x->prompt = prompt;
   for (uint32_t i = 0; i < texts; i++) {
-    const char *text = r->text.prompt.at[i];
-    if (!add_prompt(x, text, strlen(text), &prompt[i])) return false;
+    const char *text = r->text.prompt.at[i], *from = arena_printf(r->arena, "--prompt '%s'", text);
+    if (!add_prompt(x, from, text, strlen(text), &prompt[i])) return false;
   }
   for (uint32_t i = 0; i < files; i++)
-    if (!add_file(r, x, r->text.file.at[i], &prompt[texts + i])) return false;
+    if (!add_file(x, r->text.file.at[i], &prompt[texts + i])) return false;
   if (texts + files) return true;
-  size_t n;
-  const char *text = standard_input(r->arena, &n);
-  if (!text) return diag_error(r->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read standard input");
-  return add_prompt(x, text, n, prompt);
+  return add_stream(x, "standard input", stdin, &prompt[0]);
 }
 
 static bool read_stops(const Runner *r, Texts *x) {

@@ -1,10 +1,32 @@
 // Executables that train: the files of the model's data block from a folder, lines with the losses
 // as `meshc train` prints them, and the parameters to a file.
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/library/runner.h"
 #include "runtime/package/package_batch.h"
 #include "runtime/package/package_train.h"
+
+// -- signals --------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t stop;
+
+static void note(int number) { stop = number; }
+
+// From now on the first SIGINT or SIGTERM ends the training after its step, so that what was
+// trained is saved. The second one ends the process at once.
+static void note_signals(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+// -- training -------------------------------------------------------------------------------------
 
 static void report(void *context, const TrainReport *r) {
   const TrainJob *job = context;
@@ -12,6 +34,8 @@ static void report(void *context, const TrainReport *r) {
   if (r->event == TRAIN_ENDS && r->code == 0 && r->skipped)
     printf("%lld of %lld steps were skipped: the loss or a gradient was not finite\n",
            (long long)r->skipped, (long long)r->step);
+  if (r->event == TRAIN_INTERRUPTED)
+    fprintf(stderr, "stopped by a signal after step %lld\n", (long long)r->step);
   if (r->event != TRAIN_STEP || !r->due) return;
   printf("step %lld/%lld", (long long)r->step, (long long)job->steps);
   for (uint32_t i = 0; i < job->nshown; i++)
@@ -20,23 +44,29 @@ static void report(void *context, const TrainReport *r) {
   (void)fflush(stdout);
 }
 
+static void train(Runner *r, PackageTraining *t, TrainJob *job) {
+  int64_t done = 0;
+  job->report = report;
+  job->report_context = job;
+  job->ahead = true;
+  job->done = &done;
+  note_signals();
+  r->code = train_run(job, r->diag);
+  bool good = (r->code == 0 || r->code == EXIT_INTERRUPTED) && exec_check(t->exec, r->diag);
+  if (good && r->save)
+    (void)!package_save_values(t->program, t->exec, r->save, job->before + done, true, r->diag);
+}
+
 void runner_train(Runner *r, const Package *p) {
-  const PackageTrainAsk ask = {.directory = r->directory ? r->directory : ".",
-                               .values = r->params,
-                               .save = r->save,
-                               .steps = r->steps,
-                               .threads = (int)r->threads,
-                               .exec = {.threads = (int)r->threads, .seed = p->seed}};
+  const PackageTrainAsk ask = {
+      .directory = r->directory ? r->directory : ".",
+      .values = r->params,
+      .save = r->save,
+      .steps = r->steps,
+      .threads = (int)r->threads,
+      .exec = {.threads = (int)r->threads, .seed = p->seed, .stop_request = &stop}};
   PackageTraining t;
   TrainJob job;
-  int64_t done = 0;
-  if (package_train_open(r->arena, p, &ask, r->diag, &t, &job)) {
-    job.report = report;
-    job.report_context = &job;
-    job.ahead = true;
-    job.done = &done;
-    if (train_run(&job, r->diag) == 0 && exec_check(t.exec, r->diag) && r->save)
-      (void)!package_save_values(t.program, t.exec, r->save, job.before + done, true, r->diag);
-  }
+  if (package_train_open(r->arena, p, &ask, r->diag, &t, &job)) train(r, &t, &job);
   package_train_free(&t);
 }

@@ -46,6 +46,9 @@ MUST_USE bool package_train(PackageBatches *b, uint32_t n, const char *const *fe
 // it. Returns false after an error.
 MUST_USE bool package_read_values(const Program *p, Exec *e, const char *path, int64_t *steps,
                                   Diag *d);
+// Returns false after an error: nothing can be saved as `path`, for its ending or its folder.
+// Writes nothing.
+MUST_USE bool package_may_save(const char *path, Diag *d);
 // Writes them, as `meshc train --save-params` does. All ranks call it together, and the one that is
 // `first` writes. Returns false after an error.
 MUST_USE bool package_save_values(const Program *p, const Exec *e, const char *path, int64_t steps,

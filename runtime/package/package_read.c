@@ -71,9 +71,11 @@ static bool no_build(const Opening *o, const json_t *builds) {
     diag_error(o->diag, DIAG_UNAVAILABLE, (Pos){0},
                "%s has no code for this GPU, %s of compute capability %d.%d: it has %s",
                o->package->path, gpu->name, gpu->capability / 10, gpu->capability % 10, list);
-    return diag_hint(o->diag,
-                     "compile for it: meshc compile MODEL --device cuda --gpu sm_%d -o DIR",
-                     gpu->capability);
+    return diag_hint(
+        o->diag,
+        "compile for it: meshc compile MODEL --device cuda --gpu LEVEL -o DIR, with the "
+        "last level up to sm_%d",
+        gpu->capability);
   }
   diag_error(o->diag, DIAG_UNAVAILABLE, (Pos){0},
              "%s has no code for this processor, %s%s%s: it has %s", o->package->path, host_name(),
@@ -274,7 +276,7 @@ static void read_facts(const Opening *o) {
   p->watch = field(o, "watch");
   p->micro = field(o, "micro");
   p->seed = (uint64_t)json_integer_value(json_object_get(o->root, "seed"));
-  p->steps = json_integer_value(json_object_get(o->root, "steps"));
+  p->steps = clamp64(json_integer_value(json_object_get(o->root, "steps")), 0, INT32_MAX);
   p->hidden = arena_array(o->arena, const char *, json_array_size(hidden) + 1);
   for (size_t i = 0; i < json_array_size(hidden); i++) {
     const char *name = text_of(o, json_array_get(hidden, i));

@@ -91,7 +91,8 @@ static bool list_inputs(const Package *p, const PackageTrainAsk *ask, const Prog
   return *n > 0 || package_damaged(p->source, p->training->file, "feeds no input", d);
 }
 
-// Returns false after an error: the file that is to be written has data.
+// Returns false after an error: the file that is to be written has data, or cannot be written,
+// which is better known before the training than after it.
 static bool may_save(Arena *a, const PackageTrainAsk *ask, const DataBlock *block, Diag *d) {
   for (uint32_t i = 0; ask->save && i < block->nfields; i++) {
     const char *path = block->field[i].source.path;
@@ -100,7 +101,7 @@ static bool may_save(Arena *a, const PackageTrainAsk *ask, const DataBlock *bloc
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s is also read in this run, as data", ask->save);
     return diag_hint(d, "name another file to write");
   }
-  return true;
+  return !ask->save || package_may_save(ask->save, d);
 }
 
 static Feed *open_data(Arena *a, const Package *p, const PackageTrainAsk *ask,
@@ -139,6 +140,23 @@ static void count_units(const Feed *f, TrainJob *job) {
   }
 }
 
+bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, TrainJob *job,
+                         Diag *d) {
+  const PackageTrainFacts *f = p->training;
+  int64_t batches = feed_batches(feed);
+  job->steps = asked ? asked : f->steps;
+  if (!job->steps && f->epochs && batches)
+    job->steps = f->epochs > INT64_MAX / batches ? INT64_MAX : f->epochs * batches;
+  if (job->steps > 0) return true;
+  if (f->epochs)
+    return diag_error(d, DIAG_DATA_SHAPE, (Pos){0},
+                      "the data has fewer rows than one batch: %lld of %lld",
+                      (long long)feed_rows(feed), (long long)feed_batch(feed));
+  diag_error(d, DIAG_USAGE, (Pos){0},
+             "the train block of %s says neither steps nor epochs, or 0 of them", p->path);
+  return diag_hint(d, "say --steps 1000, or say --set train.steps=1000");
+}
+
 static bool fill_job(const Package *p, const PackageTrainAsk *ask, const PackageTraining *t,
                      TrainJob *job, Diag *d) {
   const PackageTrainFacts *f = p->training;
@@ -150,15 +168,11 @@ static bool fill_job(const Package *p, const PackageTrainAsk *ask, const Package
   job->skipped = f->skipped;
   job->shown = f->shown;
   job->nshown = f->nshown;
-  job->steps = ask->steps ? ask->steps : f->steps ? f->steps : f->epochs * feed_batches(t->feed);
   count_units(t->feed, job);
   for (uint32_t i = 0; i < f->nshown; i++)
     if (program_tensor(t->program, TENSOR_OUTPUT, f->shown[i]) < 0)
       return package_damaged(p->source, PACKAGE_FILE, "shows an output that there is not", d);
-  return job->steps > 0 ||
-         diag_error(d, DIAG_DATA_SHAPE, (Pos){0},
-                    "the data has fewer rows than one batch: %lld of %lld",
-                    (long long)feed_rows(t->feed), (long long)feed_batch(t->feed));
+  return package_train_steps(p, t->feed, ask->steps, job, d);
 }
 
 // Makes the Exec, with the values of the package or of a file.

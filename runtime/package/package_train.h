@@ -26,6 +26,10 @@ typedef struct PackageTraining {
 // train_run.
 MUST_USE bool package_train_open(Arena *a, const Package *p, const PackageTrainAsk *ask, Diag *d,
                                  PackageTraining *out, TrainJob *job);
+// Sets job->steps to `asked`, or if that is 0 to as many as the train block says. Returns false
+// after an error in d: it says none.
+MUST_USE bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, TrainJob *job,
+                                  Diag *d);
 void package_train_free(PackageTraining *t);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 
 static const char step_name[] = "optimizer.step";
@@ -55,7 +56,8 @@ static bool read_all(const Program *p, Exec *e, const char *path, const char *co
   }
   if (!among(names, step_name)) return true;
   bool ok = array_read(&count, path, step_name, d, (Pos){0});
-  if (ok && count.elements > 0) *steps = (int64_t)dtype_load(count.type, count.data);
+  if (ok && count.elements > 0)
+    *steps = (int64_t)fmin(fmax(dtype_load(count.type, count.data), 0), INT32_MAX);
   array_free(&count);
   return ok;
 }
@@ -74,12 +76,27 @@ static bool ends(const char *text, const char *end) {
   return n > m && !strcmp(text + n - m, end);
 }
 
+static bool ending_fits(const char *path, Diag *d) {
+  if (ends(path, ".npz") || ends(path, ".safetensors")) return true;
+  diag_error(d, DIAG_USAGE, (Pos){0},
+             "values of a package are saved as .safetensors or .npz, not '%s'", path);
+  return diag_hint(d, "the ending says which: %s.safetensors", path);
+}
+
+bool package_may_save(const char *path, Diag *d) {
+  DiskFile f;
+  if (!ending_fits(path, d)) return false;
+  bool good = disk_begin(&f, path);
+  if (good)
+    disk_abandon(&f);
+  else
+    file_unwritten(path, errno, d);
+  return good;
+}
+
 bool package_save_values(const Program *p, const Exec *e, const char *path, int64_t steps,
                          bool first, Diag *d) {
-  bool npz = ends(path, ".npz");
-  if (!npz && !ends(path, ".safetensors"))
-    return diag_error(d, DIAG_USAGE, (Pos){0},
-                      "values of a package are saved as .safetensors or .npz, not '%s'", path);
+  if (!ending_fits(path, d)) return false;
   Arena *a = arena_new();
   NamedArray *x = arena_array(a, NamedArray, p->ntensors + 1);
   uint32_t n = 0;
@@ -96,7 +113,8 @@ bool package_save_values(const Program *p, const Exec *e, const char *path, int6
   int32_t count = (int32_t)clamp64(steps, 0, INT32_MAX);
   x[n] = (NamedArray){step_name, {.type = TYPE_I32, .elements = 1, .data = &count}};
   uint32_t all = n + (steps > 0);
-  bool ok = !first || (npz ? npz_write(path, all, x, d) : safetensors_write(path, all, x, d));
+  bool ok = !first ||
+            (ends(path, ".npz") ? npz_write(path, all, x, d) : safetensors_write(path, all, x, d));
   for (uint32_t i = 0; i < n; i++) array_free(&x[i].array);
   arena_free(a);
   return ok;
