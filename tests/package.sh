@@ -182,6 +182,11 @@ expect "another ending" 2 "saved as .safetensors or .npz, not 'p.csv'" ./learns.
 check "nothing was trained" test "$(grep -c ^step out)" = 0
 cp learns.run learns.npz
 expect "an executable does not replace itself" 2 "learns.npz is also read in this run" ./learns.npz --train --data-dir files --save-params learns.npz
+# nor a package
+expect "a package keeps its files" 2 "learns/weights.safetensors is also read in this run, as part of the package.*E0601" \
+  "$meshc" train learns --data-dir files --params learns/weights.safetensors --save-params learns/weights.safetensors
+expect "also when it predicts" 2 "is also read in this run, as part of the package" "$meshc" predict learns --feed x=0 --out ./learns/weights.safetensors
+must "$meshc" train learns --data-dir files --set train.steps=1 -q
 # options of the other kind of run
 expect "an output of a training" 2 "error: --out is an option of a run without --train" ./learns.run --train --data-dir files --out no
 expect "steps without a training" 2 "error: --steps is an option of a run with --train" ./learns.run --steps 3 --feed x=1

@@ -3,9 +3,11 @@
 // names. The check runs once the model is known, before anything is computed or written.
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
+#include "runtime/package/package.h"
 #include "runtime/tokens/vocabulary.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 // An option whose file is written, and the option whose file it may replace: parameters go on under
 // their name, and a plan is made anew.
@@ -60,6 +62,20 @@ static bool differs_from_vocabulary(const Written *w) {
   return true;
 }
 
+// The files of a package have checksums: without one of them it is damaged.
+static bool differs_from_package(const Written *w) {
+  const Session *s = w->s;
+  struct stat folder, package;
+  const char *path = s->opt->argument.n ? s->opt->argument.at[0] : "";
+  if (!package_is(path) || stat(path_folder(s->arena, w->use->text), &folder) != 0 ||
+      stat(path, &package) != 0 || folder.st_dev != package.st_dev ||
+      folder.st_ino != package.st_ino)
+    return true;
+  diag_error(s->diag, DIAG_USAGE, w->use->pos,
+             "%s is also read in this run, as part of the package", w->use->text);
+  return diag_hint(s->diag, "name another file to write");
+}
+
 // The model, what it imports, and the files that its data and parameters come from.
 static bool differs_from_model(const Written *w) {
   const Session *s = w->s;
@@ -97,8 +113,8 @@ bool outputs_check(const Session *s) {
   for (size_t i = 0; i < countof(written); i++) {
     Written w = {.s = s, .use = option_use(s->opt, written[i].id), .replaces = written[i].replaces};
     if (!w.use || !disk_same_file(w.use->text, w.use->text)) continue; // it is no file so far
-    if (!differs_from_options(&w) || !differs_from_vocabulary(&w) || !differs_from_model(&w) ||
-        !differs_from_data(&w))
+    if (!differs_from_package(&w) || !differs_from_options(&w) || !differs_from_vocabulary(&w) ||
+        !differs_from_model(&w) || !differs_from_data(&w))
       return false;
   }
   return true;
