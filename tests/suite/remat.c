@@ -213,7 +213,8 @@ static char *text_of(Arena *a, const char *text, bool on) {
 }
 
 static bool compile(Trained *t, const Recompute *c, bool on, int64_t memory) {
-  TrainedModel m = {c->name, text_of(t->a, c->text, on), c->mesh, c->layout};
+  TrainedModel m = {
+      .name = c->name, .text = text_of(t->a, c->text, on), .mesh = c->mesh, .layout = c->layout};
   return trained_compile(t, &m, memory);
 }
 
