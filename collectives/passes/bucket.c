@@ -210,11 +210,13 @@ static void measure_params(Bucketing *p) {
 // node to p->block. A block ends at a node u if no later node reads a value that was computed
 // before u. Then all later work depends on u alone, as in a transformer on the residual value
 // between two layers. `reach` is the last node that reads any value so far; what one micro-batch
-// passes on to the next, such as a sum of losses, does not count. A node that depends on no input,
-// such as a parameter, belongs to the block of its first use.
+// passes on to the next, such as a sum of losses, does not count. Nor do inputs and parts of them,
+// such as the targets of a micro-batch: they are read at the end. A micro-batch begins a block. A
+// node that depends on no input, such as a parameter, belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
-  uint32_t n = graph_count(p->g), block = 1;
+  uint32_t n = graph_count(p->g), block = 1, micro = 0;
   NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // by node: its last forward use
+  bool *given = arena_array(p->scratch, bool, n + 1); // by node: an input or a part of one
   p->block = arena_array(p->scratch, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++)
     for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++) {
@@ -223,7 +225,11 @@ static void find_blocks(Bucketing *p) {
     }
   for (NodeId u = 1; u <= n; u++) {
     const Node *x = graph_node(p->g, u);
-    if (!p->data[u] || x->op == OP_INPUT || x->origin.backward) continue;
+    bool part = x->op == OP_WINDOW || x->op == OP_RENAME;
+    given[u] = x->op == OP_INPUT || (part && given[x->args[0]]);
+    if (!p->data[u] || given[u] || x->origin.backward) continue;
+    bool next = p->part && p->part[u] != micro;
+    if (next) micro = p->part[u], reach = 0, block++;
     p->block[u] = block;
     if (reach <= u) block++;
     if (last[u] > reach) reach = last[u];
