@@ -268,10 +268,11 @@ static const struct {
                {2, column_2_f32, column_2_bf16},
                {4, column_4_f32, column_4_bf16}};
 
-// Returns how many columns a worker takes if `left` are left: a part of them, so that workers
-// seldom leave a region of memory, and that the last ones are few.
+// Returns how many columns a worker takes if `left` > 0 are left: a part of them, so that workers
+// seldom leave a region of memory, and that the last ones are few. At least one.
 static int64_t columns_of_turn(const Product *g, int64_t left, int members) {
-  int64_t least = TURN_BYTES / (g->k * dtype_bytes(g->factors)), n = left / (3 * members);
+  int64_t least = TURN_BYTES / (g->k * dtype_bytes(g->factors)); // 0, if a column is longer
+  int64_t n = ceil_div(left, 3 * members);
   return ceil_div(n > least ? n : least, LANES) * LANES;
 }
 

@@ -89,6 +89,7 @@ static void check_type(Dtype type) {
         for (int form = 0; form < 4; form++)
           if (n[i] * k[j] < 500000) check(type, m[h], n[i], k[j], form);
   for (int form = 0; form < 4; form++) check(type, 2, 40, 12800, form); // a long sum
+  for (int form = 0; form < 4; form++) check(type, 1, 33, 70000, form); // a column is long, too
 }
 
 static void rows_of_f32(void **state) {
