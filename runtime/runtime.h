@@ -438,6 +438,7 @@ int64_t feed_batches(const Feed *f); // number of batches of an epoch
 // call. Returns the number of rows; 0 at the end of an epoch, after which the next one begins; -1
 // after an error (feed_fault). Only the last batch of an epoch may have fewer rows than others.
 int64_t feed_next(Feed *f, const void **data);
+int64_t feed_given(const Feed *f); // what feed_next has returned last; 0 before
 // Moves the feed to row number `row` of an epoch; rows are counted in the shuffled order of that
 // epoch. Returns false after an error in d.
 MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);

@@ -457,6 +457,8 @@ int64_t feed_next(Feed *f, const void **data) {
   return b->rows;
 }
 
+int64_t feed_given(const Feed *f) { return f->last_rows; }
+
 bool feed_row_place(const Feed *f, uint32_t input, int64_t since, int64_t row, char *out,
                     size_t room) {
   int64_t number = f->at_row - since * f->batch - f->last_rows + row, epoch = f->at_epoch;

@@ -56,8 +56,10 @@ void step_fault(const Exec *e, const Feed *f, int64_t since, Diag *d) {
   exec_fault(e, d);
   uint32_t n = f ? feed_inputs(f, &input) : 0;
   const char *over = n ? input[0].dim[input[0].over] : NULL;
-  if (!over || (!exec_fault_row(e, over, feed_batch(f), &r) &&
-                !exec_fault_row(e, over, feed_rows(f) % feed_batch(f), &r)))
+  // A program of its own runs an incomplete batch. Rows of a micro-batch are not those of the
+  // batch.
+  int64_t given = since ? feed_batch(f) : feed_given(f);
+  if (!over || (!exec_fault_row(e, over, feed_batch(f), &r) && !exec_fault_row(e, over, given, &r)))
     return;
   // An index that is computed from inputs is of their rows, which belong together.
   uint32_t which = input_of(input, n, r.value);
