@@ -65,6 +65,9 @@ else
   skip
 fi
 expect "eval without the training data" 0 'test accuracy' "$meshc" eval iris.mesh --params iris.safetensors
+expect "eval with a last batch of fewer rows than processors" 0 'test accuracy' \
+  "$meshc" eval iris.mesh --params iris.safetensors --set b=28 --mesh p=4 --layout b=p
+holds "no warning of its idle processors" "$(grep -c W0503 "$tmp/err")" 0
 printf 'species;petal length;petal width;sepal length;sepal width;measured\nrosa;1;1;1;1;01.02.1936\n' >strange.csv
 expect "an unknown class" 5 "strange.csv:2: column 0: 'rosa' is none of the classes" \
   "$meshc" run iris.mesh --set b=1 --params iris.safetensors --feed x=strange.csv --feed species=strange.csv --fetch loss

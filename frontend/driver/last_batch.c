@@ -130,19 +130,29 @@ bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last) {
 
 // -- the model ----------------------------------------------------------------------------------
 
-Model *model_of_rows(Session *s, const char *over, int64_t rows) {
+static Model *build_rows(Session *s, const char *over, int64_t rows) {
   ModelOptions options = s->options;
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
   // The layout for whole batches is kept: --layout auto does not search again.
   if (m) m->layout = m->graph->layout = s->model->layout;
-  return m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag)) ? m : NULL;
+  return m;
+}
+
+static bool layout_fits(const Model *m, Diag *d) {
+  return !m->layout.n || layout_check(m->graph, &m->layout, d);
+}
+
+Model *model_of_rows(Session *s, const char *over, int64_t rows) {
+  Model *m = build_rows(s, over, rows);
+  return m && layout_fits(m, s->diag) ? m : NULL;
 }
 
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all) {
-  Model *m = model_of_rows(s, over, rows);
-  if (m) return m;
+  Model *m = build_rows(s, over, rows);
+  // Warnings were given for whole batches. That the last one leaves processors idle is no mistake.
+  if (m && (layout_fits(m, diag_new(s->arena)) || layout_fits(m, s->diag))) return m;
   diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld row%s has it", over,
             (long long)rows, (long long)all, plural(all));
   diag_hint(s->diag,
