@@ -24,6 +24,9 @@ typedef struct CodegenOptions {
   // Not 0: attention of any size is computed in blocks of at most so many rows or, for a GPU, with
   // recomputed scores, for tests. 0: as in blocked_find.c and attention.c.
   int64_t blocked_rows;
+  // Not 0: the least bytes of values that processors of one process keep once, for tests. 0: as in
+  // common_values.c.
+  int64_t common_bytes;
   // Whether the program is for a GPU, which gains more from few large operations: attention is not
   // computed in blocks of rows, and products not without what masks discard. Kernels recompute the
   // scores of large attentions (attention.c). Launches have more and smaller chunks.

@@ -41,6 +41,11 @@ struct Common {
   bool changed;
 };
 
+static int64_t least_bytes(const Common *c) {
+  int64_t least = c->b->opt->common_bytes;
+  return least ? least : LEAST_BYTES;
+}
+
 static uint32_t memory_of(const Common *c, int64_t buffer) { return c->root[buffer]; }
 
 static void keep_only(Common *c, AxisSet *set, AxisSet some) {
@@ -180,7 +185,7 @@ static AxisSet launch_axes(const Common *c, const KernelLaunch *l) {
       axes &= c->common[memory_of(c, r.offset)];
       bytes += c->b->buffer.at[r.offset].bytes;
     }
-  return c->loops || bytes < LEAST_BYTES ? 0 : axes;
+  return c->loops || bytes < least_bytes(c) ? 0 : axes;
 }
 
 static void launch_in_common(Common *c, const KernelLaunch *l) {
@@ -196,7 +201,7 @@ static AxisSet part_axes(const Common *c, const Collective *w, const CollPart *p
   if (c->loops || p->once || p->dst.tensor >= 0 || p->dst.stride) return 0;
   if (w->kind != COLL_ALL_REDUCE && w->kind != COLL_ALL_GATHER) return 0;
   AxisSet group = axis_set(w->axes), axes = c->common[memory_of(c, p->dst.offset)];
-  bool small = c->b->buffer.at[p->dst.offset].bytes < LEAST_BYTES;
+  bool small = c->b->buffer.at[p->dst.offset].bytes < least_bytes(c);
   return small || (axes & group) != group ? 0 : group;
 }
 
@@ -253,7 +258,7 @@ static void inputs_in_common(Common *c) {
   for (uint32_t t = 0; t < c->b->tensor.n; t++) {
     const ProgTensor *x = &c->b->tensor.at[t];
     if (x->kind == TENSOR_INPUT)
-      written_in_common(c, x->at, x->bytes < LEAST_BYTES ? 0 : ~(AxisSet)0);
+      written_in_common(c, x->at, x->bytes < least_bytes(c) ? 0 : ~(AxisSet)0);
   }
 }
 

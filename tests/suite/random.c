@@ -65,6 +65,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   CodegenOptions opt = {.fuse = suite_fuses(turn % 4 != 3),
                         .products = turn % 2 == 0 ? product_types(ALL_TYPES) : 0,
                         .product_work = 1,
+                        .common_bytes = turn % 5 < 2,
                         .epilogues = turn % 3 == 1 ? ALL_EPILOGUES : 0,
                         .for_ = "train"};
   turn++;
