@@ -51,7 +51,7 @@ static void set_sum(Sums *s, NodeId n, NodeId of) {
   }
 }
 
-// Finds the sums of which gradient `of` is made.
+// Finds the additions over micro-batches whose last result is gradient `of`.
 static void find_sums_of(Sums *s, Arena *a, NodeId of) {
   s->todo.n = 0;
   vec_push(a, s->todo) = of;
