@@ -646,6 +646,9 @@ typedef struct TrainJob {
   // or NULL
   Exec *gradients;
 } TrainJob;
+// Sets job->batch and job->tokens, from which the speed is shown, for job->feed: the rows in a step
+// or, if a source reads tokens or text, the tokens in a step of the first such source.
+void train_count_units(TrainJob *job);
 // Runs the training. Returns the exit code: 0, 4 if the loss is not finite, 5 for bad data, 6 if
 // another rank is lost, 7 without memory or disk space, EXIT_INTERRUPTED after a stop request.
 // Errors are added to d.

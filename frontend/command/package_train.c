@@ -2,7 +2,6 @@
 #include "runtime/package/package_train.h"
 #include "frontend/command/package_command.h"
 #include "frontend/command/train_report.h"
-#include "runtime/package/package_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,6 @@ static const char *header(const Session *s, const Package *p, const PackageTrain
 }
 
 static int run(Session *s, const Package *p, const PackageTraining *t, TrainJob *job) {
-  int64_t done = 0;
   const char *save = option_text(s->opt, OPTION_SAVE_PARAMS);
   TrainReporter reporter = {.job = job,
                             .out = session_output(s),
@@ -40,15 +38,8 @@ static int run(Session *s, const Package *p, const PackageTraining *t, TrainJob 
                             .first = session_first(s),
                             .saves_params = save != NULL,
                             .package = true};
-  job->report = train_report, job->report_context = &reporter, job->ahead = true;
-  job->done = &done;
-  int code = train_run(job, s->diag);
-  bool good = (code == 0 || code == EXIT_INTERRUPTED) && exec_check(t->exec, s->diag);
-  if (good && save &&
-      !package_save_values(t->program, t->exec, save, job->before + done, session_first(s),
-                           s->diag))
-    return 0;
-  return code;
+  job->report = train_report, job->report_context = &reporter;
+  return package_train_run(t, job, save, session_first(s), s->diag);
 }
 
 int package_train_command(Session *s, const Package *p) {

@@ -219,22 +219,6 @@ static bool plateaus(Session *s, const ProgramRun *p, bool evaluates, TrainJob *
   return true;
 }
 
-// Sets in *job the number of rows in a step, from which the speed is shown. If a source reads
-// tokens or text, sets the number of tokens in a step of the first such source instead.
-static void count_units(const ProgramRun *p, TrainJob *job) {
-  const FeedInput *input;
-  uint32_t n = feed_inputs(p->feed, &input);
-  job->batch = feed_batch(p->feed);
-  for (uint32_t i = 0; i < n; i++) {
-    SourceKind kind = input[i].source->kind;
-    if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
-    for (int k = 0; k < input[i].rank; k++)
-      if (k != input[i].over) job->batch *= input[i].size[k];
-    job->tokens = true;
-    return;
-  }
-}
-
 bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun *test,
                    TrainJob *job) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
@@ -260,6 +244,6 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
       training_shown(s, train->stale.graph ? train->stale.graph : train->graph, &job->nshown);
   job->skip = spec->on_nonfinite == NONFINITE_SKIP;
   log_names(s, train->graph, job); // servers output nothing
-  count_units(train, job);
+  train_count_units(job);
   return load_parameters(s, train, job);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/library/runner.h"
-#include "runtime/package/package_batch.h"
 #include "runtime/package/package_train.h"
 
 // -- signals --------------------------------------------------------------------------------------
@@ -45,16 +44,10 @@ static void report(void *context, const TrainReport *r) {
 }
 
 static void train(Runner *r, PackageTraining *t, TrainJob *job) {
-  int64_t done = 0;
   job->report = report;
   job->report_context = job;
-  job->ahead = true;
-  job->done = &done;
   note_signals();
-  r->code = train_run(job, r->diag);
-  bool good = (r->code == 0 || r->code == EXIT_INTERRUPTED) && exec_check(t->exec, r->diag);
-  if (good && r->save)
-    (void)!package_save_values(t->program, t->exec, r->save, job->before + done, true, r->diag);
+  r->code = package_train_run(t, job, r->save, true, r->diag);
 }
 
 void runner_train(Runner *r, const Package *p) {

@@ -127,19 +127,6 @@ static Feed *open_data(Arena *a, const Package *p, const PackageTrainAsk *ask,
 
 // -- the job ------------------------------------------------------------------------------------
 
-// The speed is shown in tokens if a source reads tokens or text.
-static void count_units(const Feed *f, TrainJob *job) {
-  const FeedInput *input;
-  uint32_t n = feed_inputs(f, &input);
-  job->batch = feed_batch(f);
-  for (uint32_t i = 0; i < n && !job->tokens; i++) {
-    SourceKind kind = input[i].source->kind;
-    job->tokens = kind == SOURCE_TOKENS || kind == SOURCE_TEXT;
-    for (int k = 0; job->tokens && k < input[i].rank; k++)
-      if (k != input[i].over) job->batch *= input[i].size[k];
-  }
-}
-
 bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, TrainJob *job,
                          Diag *d) {
   const PackageTrainFacts *f = p->training;
@@ -168,7 +155,7 @@ static bool fill_job(const Package *p, const PackageTrainAsk *ask, const Package
   job->skipped = f->skipped;
   job->shown = f->shown;
   job->nshown = f->nshown;
-  count_units(t->feed, job);
+  train_count_units(job);
   for (uint32_t i = 0; i < f->nshown; i++)
     if (program_tensor(t->program, TENSOR_OUTPUT, f->shown[i]) < 0)
       return package_damaged(p->source, PACKAGE_FILE, "shows an output that there is not", d);
@@ -206,6 +193,18 @@ bool package_train_open(Arena *a, const Package *p, const PackageTrainAsk *ask, 
   if (!out->exec && !bind_program(p, program, ask, d, out, job)) return false;
   out->feed = open_data(a, p, ask, out->program, d);
   return out->feed && fill_job(p, ask, out, job, d);
+}
+
+int package_train_run(const PackageTraining *t, TrainJob *job, const char *save, bool first,
+                      Diag *d) {
+  int64_t done = 0;
+  job->ahead = true;
+  job->done = &done;
+  int code = train_run(job, d);
+  bool good = (code == 0 || code == EXIT_INTERRUPTED) && exec_check(t->exec, d);
+  bool saved = !good || !save ||
+               package_save_values(t->program, t->exec, save, job->before + done, first, d);
+  return saved ? code : 0;
 }
 
 void package_train_free(PackageTraining *t) {

@@ -30,6 +30,11 @@ MUST_USE bool package_train_open(Arena *a, const Package *p, const PackageTrainA
 // after an error in d: it says none.
 MUST_USE bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, TrainJob *job,
                                   Diag *d);
+// Runs the training, then writes parameters and optimizer state to file `save`, if it is not NULL
+// and the training ended well or was interrupted; only the process with `first` writes. Returns the
+// exit code of train_run, or 0 if the file cannot be written: the error is in d.
+int package_train_run(const PackageTraining *t, TrainJob *job, const char *save, bool first,
+                      Diag *d);
 void package_train_free(PackageTraining *t);
 
 #endif

@@ -447,6 +447,18 @@ static void resume(TrainRun *r, const TrainPosition *n) {
   r->stopped = r->job->stop && r->at.worse >= r->job->patience;
 }
 
+void train_count_units(TrainJob *job) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(job->feed, &input);
+  job->batch = feed_batch(job->feed);
+  for (uint32_t i = 0; i < n && !job->tokens; i++) {
+    SourceKind kind = input[i].source->kind;
+    job->tokens = kind == SOURCE_TOKENS || kind == SOURCE_TEXT;
+    for (int k = 0; job->tokens && k < input[i].rank; k++)
+      if (k != input[i].over) job->batch *= input[i].size[k];
+  }
+}
+
 int train_run(const TrainJob *job, Diag *d) {
   const FeedInput *input;
   TrainRun r = {.job = job,
