@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct PackageWriter {
@@ -173,15 +174,24 @@ static char *describe(json_t *description, size_t *n) {
   return text;
 }
 
-// After an exchange the old package has the name of the new one. If another process has its lock,
-// it makes the same package, and removes it.
+// After an exchange the old package has the name of the new one. A process that has just put it in
+// its place has its lock for a moment. One that has the lock for longer takes it for a part of the
+// same package that was not completed, and removes it.
 static void remove_old(const PackageWriter *w) {
+  enum { TRIES = 100 };
+  const struct timespec moment = {.tv_nsec = 1000000};
   char old[DISK_NAME];
   int lock = disk_lock_folder(w->parent, w->partial);
+  for (int i = 0; lock < 0 && errno == EWOULDBLOCK && i < TRIES; i++) {
+    (void)nanosleep(&moment, NULL);
+    lock = disk_lock_folder(w->parent, w->partial);
+  }
   if (lock < 0) return;
   // by another name first: files of users that are in it must not look like parts of a package
-  if (disk_free_name(w->parent, w->name, "old", old) && disk_rename(w->parent, w->partial, old))
-    (void)disk_remove_folder(w->parent, old, is_ours);
+  bool moved = false;
+  for (int i = 0; !moved && i < TRIES && disk_free_name(w->parent, w->name, "old", old); i++)
+    moved = disk_rename(w->parent, w->partial, old); // not if another process has taken the name
+  if (moved) (void)disk_remove_folder(w->parent, old, is_ours);
   close(lock);
 }
 
@@ -200,12 +210,21 @@ static bool replace_aside(const PackageWriter *w) {
   return false;
 }
 
+// Another process may replace the package from now on.
+static void unlock(PackageWriter *w) {
+  close(w->folder);
+  w->folder = -1;
+}
+
 // Puts the new folder in the place of the old one, if there is one.
 static bool place(PackageWriter *w) {
-  if (!disk_is_folder(w->parent, w->name)) return disk_rename(w->parent, w->partial, w->name);
+  if (!disk_is_folder(w->parent, w->name)) {
+    if (!disk_rename(w->parent, w->partial, w->name)) return false;
+    unlock(w);
+    return true;
+  }
   if (disk_exchange(w->parent, w->partial, w->name)) {
-    close(w->folder); // and so unlocks it: another process may replace it from now on
-    w->folder = -1;
+    unlock(w);
     (void)disk_sync(w->parent);
     remove_old(w);
     return true;
