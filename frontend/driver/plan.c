@@ -130,7 +130,7 @@ bool plan_make(Session *s, PlanReport *r) {
   const Mesh *mesh;
   *r = (PlanReport){.s = s};
   if (!meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, PLANNER_KEPT, &r->task) ||
-      !planner_prices(s, &r->task) || !session_select(s, &r->graph))
+      !planner_prices(s, NULL, &r->task) || !session_select(s, &r->graph))
     return false;
   double start = clock_seconds();
   enter_own(r, mesh);

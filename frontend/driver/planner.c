@@ -207,7 +207,7 @@ bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **me
   return *n > 0;
 }
 
-bool planner_prices(Session *s, SearchTask *out) {
+bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   Variant v = {
       .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
   Pricer *p = arena_new_of(s->arena, Pricer);
@@ -215,7 +215,8 @@ bool planner_prices(Session *s, SearchTask *out) {
   *p = (Pricer){.s = s, .task = out};
   out->price = price_layout;
   out->pricer = p;
-  if (!v.file || !session_select(s, &p->of)) return false;
+  if (of) p->of = *of;
+  if (!v.file || (!of && !session_select(s, &p->of))) return false;
   if (short_samples(&v, 3, true, &out->npriced, &out->priced, &model) &&
       are_shorter(out->npriced, out->priced))
     return true;
@@ -242,6 +243,9 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
 // Nodes of all whole programs together that are compiled. To find what to recompute takes about
 // LEVELS_COMPILED programs.
 enum { COMPILED_NODES = 40000, LEVELS_COMPILED = 10 };
+// A step of several micro-batches whose program is more work than this is not compiled for its
+// prediction: its price, from short models, counts.
+enum { MOST_DIVIDED = 700000 };
 
 static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
@@ -345,17 +349,22 @@ static double whole_work(const Selected *of, const SearchChoice *c) {
   return parts * graph_count(of->graph) * (c->price.again > 0 ? (double)LEVELS_COMPILED : 1);
 }
 
-// Returns the first choice of a sorted result whose price is not of its whole program, or NULL.
-static SearchChoice *first_open(SearchResult *r) {
+bool planner_compiles(const Selected *of, const SearchChoice *c) {
+  return !c->accumulate || whole_work(of, c) <= MOST_DIVIDED;
+}
+
+// Returns the first choice of a sorted result whose whole program is to be compiled and is not yet,
+// or NULL.
+static SearchChoice *first_open(const Selected *of, SearchResult *r) {
   for (uint32_t i = 0; i < r->n; i++)
-    if (!r->at[i].price.whole) return &r->at[i];
+    if (!r->at[i].price.whole && planner_compiles(of, &r->at[i])) return &r->at[i];
   return NULL;
 }
 
 bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
   double work = COMPILED_NODES;
   SearchChoice *c;
-  while ((c = first_open(r)) && (c == r->at || work >= whole_work(of, c))) {
+  while ((c = first_open(of, r)) && (c == r->at || work >= whole_work(of, c))) {
     work -= whole_work(of, c);
     if (!planner_confirm(s, of, c)) return false;
     sort_choices(t, r);
@@ -438,9 +447,9 @@ bool planner_choose(Session *s) {
   SearchTask task;
   SearchResult *r;
   Selected graph;
-  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_prices(s, &task) ||
-      !planner_search(s, &task, &r) || !session_select(s, &graph) ||
-      !planner_compare(s, &graph, &task, r))
+  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) ||
+      !planner_prices(s, NULL, &task) || !planner_search(s, &task, &r) ||
+      !session_select(s, &graph) || !planner_compare(s, &graph, &task, r))
     return false;
   const SearchChoice *best = &r->at[0];
   if (best->accumulate && !planner_take_accumulated(s, best->accumulate))

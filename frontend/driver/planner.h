@@ -19,9 +19,9 @@ MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const 
 // in the session's arena. Returns false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
-// Adds to a task of planner_task what its prices are computed from (price.h). Returns false after
-// an error.
-MUST_USE bool planner_prices(Session *s, SearchTask *out);
+// Adds to a task of planner_task what its prices are computed from (price.h). of: what the programs
+// are for; NULL: what session_select says. Returns false after an error.
+MUST_USE bool planner_prices(Session *s, const Selected *of, SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
 // Searches layouts and, where memory excludes some, micro-batches. Sets *out to the best choices.
 // Returns false after an error, which says that no layout fits and names the smallest.
@@ -40,8 +40,12 @@ MUST_USE bool planner_take_accumulated(Session *s, int64_t n);
 // Sets the price of a choice to that of its whole program, which `check` predicts. Returns false
 // after an error.
 MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);
-// Confirms choices of r, at least until the best one is confirmed, and sorts them: the first is the
-// layout to use. Returns false after an error, also if no layout fits the memory.
+// Returns whether the whole program of a choice is compiled for its prediction: one of many
+// micro-batches would take long. of: the graph without these micro-batches.
+bool planner_compiles(const Selected *of, const SearchChoice *c);
+// Confirms choices of r, at least until the best one is confirmed if it compiles (above), and sorts
+// them: the first is the layout to use. Returns false after an error, also if no layout fits the
+// memory.
 MUST_USE bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r);
 // Returns whether the price of x is better: it fits the memory, and takes less time. Of choices
 // that do not fit the one that needs less memory is better.

@@ -8,8 +8,11 @@
 //      need more memory.
 //   2. For each the number of micro-batches is doubled until the program fits without
 //      recomputation, from the first number with which a micro-batch might fit. More micro-batches
-//      than that only take longer.
-//   3. Half of that number is priced with recomputation, too: both save memory and cost time.
+//      than that only take longer. Where no number fits so, the last one is priced with
+//      recomputation.
+//   3. Then candidates are refined, the fastest first: half of that number is priced with
+//      recomputation, because both save memory and cost time, and half of this while it fits and
+//      the step gets faster.
 //
 // The user's own number is kept, and micro-batches that would change what a step computes are not
 // tried (frontend/step/micro_alike.c).
@@ -22,13 +25,11 @@
 
 enum {
   CANDIDATES = 3,
-  MOST_NODES = 100000, // of the graph of a step with all its micro-batches
+  MOST_NODES = 400000, // of the graph of a step with all its micro-batches
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000
 };
-// If twice the micro-batches need more than this share of the memory, yet more do not help.
-static const double HARDLY_LESS = 0.9;
 // Where sending takes less than this share of a step, whole sums of gradients are not tried; where
 // micro-batches make a step longer by less, fewer are not.
 static const double HARDLY = 0.01;
@@ -43,13 +44,22 @@ typedef struct Divided {
   double nodes; // of all samples: the work of one price
 } Divided;
 
+// A candidate and the first choice that fits, with shards of the sums of gradients.
+typedef struct Tried {
+  const SearchChoice *from;
+  const char *key;     // see key_of
+  SearchChoice shards; // `from` with shards of the sums
+  SearchChoice first;  // accumulate is 0: none fits
+  bool refined;
+} Tried;
+
 typedef struct Micro {
   Session *s;
   const SearchTask *task;
   SearchResult *found;
-  VEC(Divided *) divided;  // those that were made so far
-  double work;             // nodes that may still be compiled
-  VEC(const char *) tried; // candidates that were tried, see key_of
+  VEC(Divided *) divided; // those that were made so far
+  double work;            // nodes that may still be compiled
+  VEC(Tried) tried;
 } Micro;
 
 bool planner_accumulated(const Session *s, int64_t n, Session *out) {
@@ -71,7 +81,8 @@ bool planner_take_accumulated(Session *s, int64_t n) {
 static Divided *divided_new(const Micro *m, int64_t n) {
   Divided *d = arena_new_of(m->s->arena, Divided);
   *d = (Divided){.n = n, .task = *m->task};
-  if (!planner_accumulated(m->s, n, &d->s) || !planner_prices(&d->s, &d->task)) d->n = 0;
+  const Selected *of = &((const Pricer *)m->task->pricer)->of; // to select the graph takes long
+  if (!planner_accumulated(m->s, n, &d->s) || !planner_prices(&d->s, of, &d->task)) d->n = 0;
   for (uint32_t i = 0; i < d->task.npriced; i++)
     d->nodes += (double)graph_count(d->task.priced[i].graph);
   return d;
@@ -200,59 +211,86 @@ static int64_t first_number(const Micro *m, const SearchChoice *c) {
   return n;
 }
 
+static bool fits(const Micro *m, const SearchChoice *c) { return c->price.peak <= m->task->memory; }
+
 // Tries a layout with n, 2n, 4n ... micro-batches. Returns whether it fits without recomputation
-// with any number that was tried; *out gets the choice.
+// with any number that was tried; *out gets the choice. The memory of n micro-batches is about
+// x + y / n: where x alone does not fit, more of them do not help.
 static bool try_numbers(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
   double before = (double)INFINITY;
   for (; divides(m, from, n) && price(m, from, n, (SearchHint){.as_is = true}, out); n *= 2) {
-    if (out->price.peak <= m->task->memory) {
+    if (fits(m, out)) {
       add_choice(m, out);
       return true;
     }
-    if (out->price.peak > HARDLY_LESS * before) break;
+    if (2 * out->price.peak - before > m->task->memory) break;
     before = out->price.peak;
   }
   return false;
 }
 
+// Prices a layout with n micro-batches and recomputation. Returns whether it fits.
+static bool try_recomputing(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
+  if (!price(m, from, n, (SearchHint){.over = true}, out)) return false;
+  add_choice(m, out);
+  return fits(m, out);
+}
+
+// Tries a candidate with shards of the sums of gradients.
+static void try_layout(Micro *m, const SearchChoice *from) {
+  Tried t = {.from = from, .key = key_of(m, from), .shards = *from};
+  SearchChoice c = *from;
+  t.shards.layout = with_sums(m->s->arena, &from->layout, true);
+  bool found = try_numbers(m, &t.shards, first_number(m, from), &c);
+  if (!found && c.accumulate && c.price.seconds < best_seconds(m))
+    found = try_recomputing(m, &t.shards, c.accumulate, &c);
+  if (found) t.first = c;
+  vec_push(m->s->arena, m->tried) = t;
+}
+
 // Returns whether steps with whole sums of gradients may take less time than this choice, whose
 // sums are shards: they send less.
 static bool may_send_less(const SearchChoice *c) {
-  return stage_axes(&c->layout, LAYOUT_GRADIENTS).n &&
+  return stage_axes(&c->layout, LAYOUT_GRADIENTS).n && c->price.again <= 0 &&
          c->price.transfer > HARDLY * c->price.seconds;
 }
 
-// Prices a layout with n micro-batches and recomputation.
-static void try_recomputing(Micro *m, const SearchChoice *from, int64_t n) {
-  SearchChoice c;
-  if (price(m, from, n, (SearchHint){.over = true}, &c)) add_choice(m, &c);
+// Tries a candidate with whole sums of gradients, and with fewer micro-batches.
+static void refine(Micro *m, Tried *t) {
+  SearchChoice whole = *t->from, c = t->first;
+  double before = c.price.seconds;
+  t->refined = true;
+  whole.layout = with_sums(m->s->arena, &whole.layout, false);
+  if (may_send_less(&c)) try_numbers(m, &whole, c.accumulate, &(SearchChoice){0});
+  if (c.price.seconds <= (1 + HARDLY) * unlimited(&t->from->price)) return;
+  for (int64_t n = c.accumulate / 2; n > 1 && try_recomputing(m, &t->shards, n, &c); n /= 2) {
+    if (c.price.seconds >= before) return;
+    before = c.price.seconds;
+  }
 }
 
-// Tries a layout with shards of the sums of gradients, and with whole ones.
-static void try_layout(Micro *m, const SearchChoice *from) {
-  SearchChoice shards = *from, whole = *from, c = *from, other;
-  shards.layout = with_sums(m->s->arena, &from->layout, true);
-  whole.layout = with_sums(m->s->arena, &from->layout, false);
-  bool fits = try_numbers(m, &shards, first_number(m, from), &c);
-  int64_t n = c.accumulate;
-  if (!fits) {
-    if (n && c.price.seconds < best_seconds(m)) try_recomputing(m, &shards, n);
-    return;
+// Returns the candidate to refine next: the fastest one that might become faster than the best
+// choice. NULL: there is none.
+static Tried *next_to_refine(Micro *m) {
+  Tried *best = NULL;
+  for (Tried *t = m->tried.at; t < m->tried.at + m->tried.n; t++) {
+    bool open = t->first.accumulate && !t->refined && unlimited(&t->from->price) < best_seconds(m);
+    if (open && (!best || t->first.price.seconds < best->first.price.seconds)) best = t;
   }
-  if (may_send_less(&c)) try_numbers(m, &whole, n, &other);
-  if (n > 2 && c.price.seconds > (1 + HARDLY) * unlimited(&from->price))
-    try_recomputing(m, &shards, n / 2);
+  return best;
 }
 
 static bool was_tried(const Micro *m, const SearchChoice *c) {
   const char *key = key_of(m, c);
   for (uint32_t i = 0; i < m->tried.n; i++)
-    if (!strcmp(m->tried.at[i], key)) return true;
+    if (!strcmp(m->tried.at[i].key, key)) return true;
   return false;
 }
 
+// Returns whether the layout needs too much memory without recomputation, but not for parameters
+// and states alone, which micro-batches do not divide.
 static bool is_excluded(const SearchTask *t, const SearchChoice *c) {
-  return c->price.again > 0 || c->price.peak > t->memory;
+  return (c->price.again > 0 || c->price.peak > t->memory) && c->price.kept <= t->memory;
 }
 
 // Returns the priced layout that memory excludes with the least time without recomputation, of
@@ -281,9 +319,8 @@ bool planner_may_divide(const Session *s, const SearchTask *t) {
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
   Micro m = {.s = s, .task = t, .found = r};
   const SearchChoice *c;
+  Tried *open;
   for (int64_t n = mesh_size(t->mesh); n > 0; n /= 2) m.work += WORK_A_DOUBLING;
-  while (m.tried.n < CANDIDATES && (c = next_candidate(&m))) {
-    vec_push(s->arena, m.tried) = key_of(&m, c);
-    try_layout(&m, c);
-  }
+  while (m.tried.n < CANDIDATES && (c = next_candidate(&m))) try_layout(&m, c);
+  while ((open = next_to_refine(&m))) refine(&m, open);
 }

@@ -75,7 +75,7 @@ static bool price_at(const Pricer *p, const Mesh *mesh, const Layout *layout, Pr
   *out = (SearchPrice){.programs = 1};
   for (; i < n && price_sample(p, a, mesh, layout, way, i, out, &memory[counted]); i++)
     counted += p->task->priced[i].memory != 0;
-  if (i == n) out->peak = price_peak(counted, memory);
+  if (i == n) out->peak = price_peak(counted, memory, &out->kept);
   arena_free(a);
   return i == n;
 }
@@ -90,6 +90,7 @@ static SearchPrice price_between(const SearchPrice *none, const SearchPrice *all
                        .transfer = between(none->transfer, all->transfer, share),
                        .sent = between(none->sent, all->sent, share),
                        .peak = between(none->peak, all->peak, share),
+                       .kept = all->kept,
                        .again = share};
 }
 

@@ -120,14 +120,15 @@ static double largest(uint32_t n, const SampleMemory *of) {
   return most;
 }
 
-double price_peak(uint32_t n, const SampleMemory *of) {
-  double peak = 0, persistent = 0;
+double price_peak(uint32_t n, const SampleMemory *of, double *kept) {
+  double peak = 0;
   bool matched = n > 1;
+  *kept = 0;
   for (uint32_t k = 0; k < n; k++) {
     peak += of[k].weight * of[k].bytes;
-    persistent += of[k].weight * of[k].persistent;
+    *kept += of[k].weight * of[k].persistent;
     matched &= (double)of[0].n * of[k].n <= MOST_PAIRS && of[k].n < UINT16_MAX;
   }
   if (!matched) return peak;
-  return fmax(peak, persistent + largest(n, of));
+  return fmax(peak, *kept + largest(n, of));
 }

@@ -24,7 +24,8 @@ typedef struct SampleMemory {
 
 // Returns the memory of a compiled sample, in arena `a`.
 SampleMemory sample_memory(Arena *a, const Compiled *c, double weight);
-// Returns the peak in bytes that n samples together predict for the whole model.
-double price_peak(uint32_t n, const SampleMemory *of);
+// Returns the peak in bytes that n samples together predict for the whole model. *kept gets the
+// bytes of it that are outside the work arena: parameters and states.
+double price_peak(uint32_t n, const SampleMemory *of, double *kept);
 
 #endif

@@ -44,6 +44,7 @@ typedef struct SearchPrice {
   double again;
   // Seconds and peak of the program without recomputation, whatever it needs; 0: not known.
   double unlimited, unlimited_peak;
+  double kept; // of the peak, what programs keep between steps: parameters, states; 0: not known
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
   int programs; // the number of programs that were compiled for the price, one for all samples

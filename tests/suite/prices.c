@@ -172,7 +172,7 @@ static bool load(Loaded *l, const Case *c) {
   l->what = "";
   for (int i = 2; i < w.n; i++) l->what = arena_printf(s->arena, "%s%s ", l->what, w.at[i]);
   return options_parse(&l->o, s->arena, s->diag, w.n, w.at) && session_load(s) &&
-         planner_task(s, 1, &s->model->mesh, 1, &l->task) && planner_prices(s, &l->task) &&
+         planner_task(s, 1, &s->model->mesh, 1, &l->task) && planner_prices(s, NULL, &l->task) &&
          session_select(s, &l->of);
 }
 

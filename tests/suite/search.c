@@ -405,7 +405,7 @@ static void little_memory(const char *path, double share) {
 // Gives the task prices. Returns NULL, or what is wrong.
 static const char *with_prices(Loaded *l) {
   l->task.keep = 5;
-  return planner_prices(&l->s, &l->task) ? NULL : "prices cannot be computed";
+  return planner_prices(&l->s, NULL, &l->task) ? NULL : "prices cannot be computed";
 }
 
 // Prices the whole space of dims, soft rules and ZeRO. The search, which prices a part of it, must
@@ -456,7 +456,7 @@ static SearchPrice divided_best(const Loaded *l, const SearchResult *all, Search
   for (int64_t n = 2; n <= 8; n *= 2) {
     Session *s = arena_new_of(l->s.arena, Session);
     SearchTask t = l->task;
-    if (!planner_accumulated(&l->s, n, s) || !planner_prices(s, &t)) continue;
+    if (!planner_accumulated(&l->s, n, s) || !planner_prices(s, NULL, &t)) continue;
     for (uint32_t i = 0; i < all->npriced; i++) {
       SearchPrice p;
       if (t.price(t.pricer, all->priced[i].mesh, &all->priced[i].layout, (SearchHint){0}, &p) &&

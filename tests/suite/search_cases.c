@@ -72,23 +72,43 @@ static bool load(Plan *p, const PlanCase *c, const char *options) {
   return options_parse(&p->o, s->arena, s->diag, n, argv) && session_load(s);
 }
 
+// Sets p->searched.
+static bool price_searched(Plan *p) {
+  const SearchChoice *use = p->found.use;
+  SearchTask t = p->found.task;
+  Session *divided = arena_new_of(p->s.arena, Session);
+  if (use->accumulate &&
+      (!planner_accumulated(&p->s, use->accumulate, divided) || !planner_prices(divided, NULL, &t)))
+    return false;
+  return t.price(t.pricer, use->mesh, &use->layout, (SearchHint){0}, &p->searched);
+}
+
 // Plans a case as the command does. The caller frees p->s.arena.
 static bool make_plan(Plan *p, const PlanCase *c) {
   double start = (double)clock() / CLOCKS_PER_SEC;
   bool ok = load(p, c, c->where) && plan_make(&p->s, &p->found);
   p->seconds = (double)clock() / CLOCKS_PER_SEC - start;
-  const SearchTask *t = &p->found.task;
-  ok = ok && t->price(t->pricer, p->found.use->mesh, &p->found.use->layout, (SearchHint){0},
-                      &p->searched);
+  ok = ok && price_searched(p);
   if (!ok) diag_print(p->s.diag, report, false);
   return ok;
+}
+
+static const char *accumulate_option(Arena *a, int64_t n) {
+  return n ? arena_printf(a, " --set train.accumulate=%lld", (long long)n) : "";
 }
 
 // Returns the options of a case for a layout by hand: the mesh takes the place of --processors.
 static const char *hand_options(Arena *a, const PlanCase *c, const HandLayout *h) {
   const char *machine = strstr(c->where, "--machine");
-  return arena_printf(a, "%s --mesh %s --layout %s", machine, h->mesh ? h->mesh : c->mesh,
-                      h->layout);
+  return arena_printf(a, "%s --mesh %s --layout %s%s", machine, h->mesh ? h->mesh : c->mesh,
+                      h->layout, accumulate_option(a, h->accumulate));
+}
+
+// Returns whether `plan` would compile the whole program of a layout by hand. The graph of `of` has
+// all micro-batches.
+static bool is_compiled(const Selected *of, const Priced *p) {
+  SearchChoice c = {.accumulate = p->hand->accumulate ? 1 : 0, .price = p->price};
+  return planner_compiles(of, &c);
 }
 
 // Prices a layout by hand; with `whole` also predicts the time of its whole program.
@@ -99,12 +119,12 @@ static bool price_hand(const PlanCase *c, bool whole, Priced *out) {
   bool ok = load(&p, c, hand_options(a, c, out->hand));
   Session *s = &p.s;
   SearchTask *t = &p.found.task;
-  ok = ok && planner_task(s, 1, &s->model->mesh, 1, t) && planner_prices(s, t) &&
+  ok = ok && planner_task(s, 1, &s->model->mesh, 1, t) && planner_prices(s, NULL, t) &&
        session_select(s, &of) &&
        t->price(t->pricer, &s->model->mesh, &s->model->layout, (SearchHint){0}, &out->price);
   SearchChoice choice = {.mesh = ok ? &s->model->mesh : NULL, .price = out->price};
   if (ok) choice.layout = s->model->layout;
-  if (ok && whole) ok = planner_confirm(s, &of, &choice);
+  if (ok && whole && is_compiled(&of, out)) ok = planner_confirm(s, &of, &choice);
   out->whole = choice.price;
   out->fits = ok && out->price.peak <= t->memory;
   out->priced = ok;
@@ -200,7 +220,9 @@ static void print_hands(Arena *a, const PlanCase *c, const Priced *h) {
           "| by hand | mesh | layout | ms | GiB | |\n| --- | --- | --- | --- | --- | --- |\n");
   for (; h->hand; h++) {
     const char *mesh = h->hand->mesh ? h->hand->mesh : c->mesh;
-    fprintf(part, "| %s | `%s` | `%s` | %.1f | %.1f | %s |\n", h->hand->what, mesh, h->hand->layout,
+    fprintf(part, "| %s | `%s` | `%s`%s | %.1f | %.1f | %s |\n", h->hand->what, mesh,
+            h->hand->layout,
+            h->hand->accumulate ? arena_printf(a, ", %d micro-batches", h->hand->accumulate) : "",
             1e3 * h->price.seconds, h->price.peak / 0x1p30, fits_text(a, h));
   }
 }
@@ -212,12 +234,12 @@ static void print_case(const PlanCase *c, const Plan *p, Priced *h) {
           c->where);
   fprintf(part,
           "**Found** in %.1f s of processor time, with %u layouts priced: `--mesh %s --layout "
-          "%s`, %.1f ms = products %.1f + kernels %.1f + transfer %.1f,\n%.1f GiB a "
+          "%s%s`, %.1f ms = products %.1f + kernels %.1f + transfer %.1f,\n%.1f GiB a "
           "processor. In the search its price was %.1f ms.\n\n",
           p->seconds, p->found.found->npriced, mesh_option(a, use->mesh),
-          layout_option(a, use->mesh, &use->layout), 1e3 * use->price.seconds,
-          1e3 * use->price.products, 1e3 * use->price.kernels, 1e3 * use->price.transfer,
-          use->price.peak / 0x1p30, 1e3 * p->searched.seconds);
+          layout_option(a, use->mesh, &use->layout), accumulate_option(a, use->accumulate),
+          1e3 * use->price.seconds, 1e3 * use->price.products, 1e3 * use->price.kernels,
+          1e3 * use->price.transfer, use->price.peak / 0x1p30, 1e3 * p->searched.seconds);
   print_hands(a, c, h);
   fprintf(part, "\n%s\n\n", c->why);
 }

@@ -66,6 +66,60 @@
     }                                                                                              \
   }
 
+// Layouts of Llama 7B on eight processors for a batch that is large for their memory: n
+// micro-batches, those with more of them 2n.
+#define EIGHT_DIVIDED(N)                                                                           \
+  {                                                                                                \
+    {"data parallel", "b=rows", NULL, N}, {"ZeRO-1", "b=rows,optimizer/all=rows", NULL, N},        \
+        {"ZeRO-2", "b=rows,gradients/all=rows", NULL, N},                                          \
+        {"ZeRO-3, the whole batch", "b=rows,parameters/all=rows,gradients/all=rows", NULL, 0},     \
+        {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL, N},               \
+        {"ZeRO-3, more", "b=rows,parameters/all=rows,gradients/all=rows", NULL, 2 * (N)},          \
+        {"ZeRO-3, whole sums of gradients", "b=rows,parameters/all=rows", NULL, N},                \
+        {"tensor and sequence parallel", "groups=rows,ff=rows,vocab=rows,soft/t=rows", NULL, N},   \
+        {"data, tensors, sequence", "b=rows,groups=cols,ff=cols,vocab=cols,soft/t=cols",           \
+         "rows=4,cols=2", N},                                                                      \
+        {"the same, ZeRO-3 over data",                                                             \
+         "b=rows,groups=cols,ff=cols,vocab=cols,soft/t=cols,parameters/all=rows,"                  \
+         "gradients/all=rows",                                                                     \
+         "rows=4,cols=2", N},                                                                      \
+    {                                                                                              \
+      NULL, NULL, NULL, 0                                                                          \
+    }                                                                                              \
+  }
+
+// Layouts of Llama 70B on hosts of eight processors, with micro-batches.
+#define HOSTS_DIVIDED(N)                                                                           \
+  {                                                                                                \
+    {"ZeRO-2", "b=hosts+gpus,gradients/all=hosts+gpus", NULL, N},                                  \
+        {"ZeRO-3, the whole batch",                                                                \
+         "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus", NULL, 0},              \
+        {"ZeRO-3, fewer", "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus", NULL, \
+         (N) / 2},                                                                                 \
+        {"ZeRO-3 (FSDP)", "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus", NULL, \
+         N},                                                                                       \
+        {"ZeRO-3, whole sums of gradients", "b=hosts+gpus,parameters/all=hosts+gpus", NULL, N},    \
+        {"ZeRO-3 within a host (HSDP)", "b=hosts+gpus,parameters/all=gpus,gradients/all=gpus",     \
+         NULL, N},                                                                                 \
+        {"tensors in a host, sequence, ZeRO-2 over hosts",                                         \
+         "b=hosts,groups=gpus,ff=gpus,vocab=gpus,soft/t=gpus,gradients/all=hosts", NULL, N},       \
+        {"the same, ZeRO-3 over hosts",                                                            \
+         "b=hosts,groups=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts,"                \
+         "gradients/all=hosts",                                                                    \
+         NULL, N},                                                                                 \
+        {"the same, fewer micro-batches",                                                          \
+         "b=hosts,groups=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts,"                \
+         "gradients/all=hosts",                                                                    \
+         NULL, (N) / 2},                                                                           \
+        {"the same, ZeRO-3 over all",                                                              \
+         "b=hosts,groups=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts+gpus,"           \
+         "gradients/all=hosts+gpus",                                                               \
+         NULL, N},                                                                                 \
+    {                                                                                              \
+      NULL, NULL, NULL, 0                                                                          \
+    }                                                                                              \
+  }
+
 const PlanCase plan_cases[] = {
     {.name = "gpt2-124m",
      .title = "GPT-2 with 124 M parameters on 8 H100",
@@ -104,6 +158,46 @@ const PlanCase plan_cases[] = {
          "Parameters, gradients and states take 108 GB and must be split. ZeRO-3 gathers 13 GB of "
          "bf16 parameters twice a step, in the shadow of products; tensor parallel sends the "
          "activations of 32 layers four times and waits for them."},
+    {.name = "llama-7b-8-b64",
+     .title = "Llama with 7 B parameters and 64 sequences on 8 H100",
+     .model = LLAMA_7B " --set t=2048 --set b=64",
+     .where = "--processors 8 --machine h100x8",
+     .mesh = "rows=8",
+     .priced = 100,
+     .whole = ",half,k,",
+     .hand = EIGHT_DIVIDED(2),
+     .why = "With pointwise work recomputed, 64 sequences fit as they are: that costs less than "
+            "a second pass over all parameters."},
+    {.name = "llama-7b-8-b128",
+     .title = "Llama with 7 B parameters and 128 sequences on 8 H100",
+     .model = LLAMA_7B " --set t=2048 --set b=128",
+     .where = "--processors 8 --machine h100x8",
+     .mesh = "rows=8",
+     .priced = 100,
+     .whole = ",half,k,",
+     .hand = EIGHT_DIVIDED(4),
+     .why = "16 sequences a GPU do not fit without recomputation of two thirds of the forward "
+            "pass. In micro-batches of four a step is four times that of 32 sequences: gathers and "
+            "reduce-scatters of each hide behind products, and shards of the sums take 3 GiB where "
+            "whole sums take 25."},
+    {.name = "llama-7b-8-b256",
+     .title = "Llama with 7 B parameters and 256 sequences on 8 H100",
+     .model = LLAMA_7B " --set t=2048 --set b=256",
+     .where = "--processors 8 --machine h100x8",
+     .mesh = "rows=8",
+     .priced = 100,
+     .whole = ",half,k,",
+     .hand = EIGHT_DIVIDED(8),
+     .why = "As with 128 sequences: the step and its micro-batches double, the memory stays."},
+    {.name = "llama-7b-8-b512",
+     .title = "Llama with 7 B parameters and 512 sequences on 8 H100",
+     .model = LLAMA_7B " --set t=2048 --set b=512",
+     .where = "--processors 8 --machine h100x8",
+     .mesh = "rows=8",
+     .priced = 100,
+     .whole = ",half,k,",
+     .hand = EIGHT_DIVIDED(16),
+     .why = "Four sequences a GPU at a time, as with 128 and 256."},
     {.name = "llama-7b-64",
      .title = "Llama with 7 B parameters on 64 H100",
      .model = LLAMA_7B " --set t=2048 --set b=256",
@@ -135,6 +229,19 @@ const PlanCase plan_cases[] = {
      .hand = HOSTS_OF_EIGHT("groups"),
      .why = "1.1 TB of states leave 17 GB on each of 64 GPUs only if they are split over all of "
             "them."},
+    {.name = "llama-70b-64-b256",
+     .title = "Llama with 70 B parameters and 256 sequences on 64 H100",
+     .model = LLAMA_70B " --set b=256",
+     .where = "--mesh hosts=8,gpus=8 --machine h100x512",
+     .mesh = "hosts=8,gpus=8",
+     .priced = 150,
+     .whole = ",half,k,",
+     .hand = HOSTS_DIVIDED(4),
+     .why = "Four micro-batches, of one sequence a GPU each, need hardly any recomputation, but "
+            "each gathers 140 GB of parameters twice, most of it over InfiniBand, and sends its "
+            "gradients: whole sums of these, 261 GiB, fit nowhere. Two micro-batches send half as "
+            "much, which is worth three quarters of a second forward pass. The whole batch does "
+            "not fit at all."},
     {.name = "llama-70b-512",
      .title = "Llama with 70 B parameters on 512 H100",
      .model = LLAMA_70B " --set b=512",

@@ -11,6 +11,7 @@ typedef struct HandLayout {
   const char *what;   // the name of the layout among practitioners
   const char *layout; // text of --layout
   const char *mesh;   // text of --mesh; NULL: PlanCase.mesh
+  int accumulate;     // micro-batches; 0: the whole batch at once
 } HandLayout;
 
 enum { MAX_HAND_LAYOUTS = 10 };
