@@ -7,6 +7,7 @@
 #
 #   tests/combinations.sh        a sample: 16 combinations, in which each two values meet, with a random graph each
 #                                and every other time a model
+#   tests/combinations.sh shares the same 16 with a fifth of all suites each: every case under three of them or four
 #   tests/combinations.sh pairs  the same 16 with all suites
 #   tests/combinations.sh all    all of them
 #
@@ -39,7 +40,7 @@ layouts=${EVERY:-97} # of so many layouts of suite_layouts one
 runner() {
   case $1 in
   suite_golden) echo "$build/suite_golden $(grep -lE '^# meshc (run|train|eval|predict)' tests/cases/run/* | tr '\n' ' ')" ;;
-  layouts) echo "$build/suite_random every=$layouts" ;;
+  layouts) echo "$build/suite_random every=$layouts+$number" ;;
   suite_*) echo "$build/$1" ;;
   *) echo "tests/$1.sh" ;;
   esac
@@ -76,8 +77,8 @@ multiply="suite_models suite_random layouts suite_decode suite_verify suite_gold
 suites=${RUNNERS:-$kernels $own $multiply}
 
 # pairs DO: calls DO for each of the 16
+number=0
 pairs() {
-  number=0
   for kind in all f32 blas none; do
     for opt in 0 1 2 3; do
       sum=$((number / 4 + opt))
@@ -96,6 +97,21 @@ few() {
 }
 each() {
   for runner in $suites; do
+    # shellcheck disable=SC2046
+    combination "$runner $varied" $(runner "$runner")
+  done
+}
+# A fifth of each suite: random graphs of other seeds, other layouts, and of the other suites every fifth case. Suites
+# without a list of cases run whole under every fifth combination.
+shares=5
+share() {
+  SUITE_PART=$((number % shares))/$shares SEEDS=21 FROM=$((1 + 21 * number))
+  export SUITE_PART SEEDS FROM
+  for runner in $suites; do
+    case " $kernels $runner" in
+      *" $runner "*) [ "$number" -lt 4 ] || continue ;;
+      *" suite_last_batch" | *" train") [ $((number % shares)) = 0 ] || continue ;;
+    esac
     # shellcheck disable=SC2046
     combination "$runner $varied" $(runner "$runner")
   done
@@ -120,6 +136,7 @@ every() {
 
 case $how in
 sample) pairs few ;;
+shares) pairs share ;;
 pairs) pairs each ;;
 *) for runner in $suites; do every "$runner"; done ;;
 esac

@@ -6,9 +6,9 @@
 //
 //   suite_random [seed=N]    SEEDS=n: number of graphs; FROM=n: the first; SHOW=1 prints graphs and
 //                            programs that fail
-//   suite_random every=N     every N-th layout of the operations and cases of suite_layouts, and of
-//                            its random graphs one in N; cases are skipped where rounding decides
-//                            what is largest
+//   suite_random every=N[+K] every N-th layout of the operations and cases of suite_layouts from
+//                            the K-th on (0 to N-1; 0), and of its random graphs one in N; cases
+//                            are skipped where rounding decides what is largest
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +98,9 @@ int main(int argc, char **argv) {
   }
   if (argc < 2 || strncmp(argv[1], "every=", 6) != 0)
     return random_cases(argc, argv, SEEDS, LAYOUTS, check);
-  layout_every = strtoll(argv[1] + 6, NULL, 10);
+  char *end;
+  layout_every = strtoll(argv[1] + 6, &end, 10);
+  if (layout_every < 1) layout_every = 1;
+  if (*end == '+') layout_first = strtoll(end, NULL, 10) % layout_every;
   return layout_cases(argc - 1, argv + 1, check_case);
 }

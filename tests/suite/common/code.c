@@ -31,3 +31,17 @@ const char *suite_opt_option(int usual) {
 }
 
 bool suite_varied(void) { return getenv("SUITE_FLAGS") || getenv("MESHC_WIDTH"); }
+
+bool suite_partial(void) { return getenv("SUITE_PART") != NULL; }
+
+bool suite_takes(void) {
+  static int next;
+  int which, shares;
+  const char *part = getenv("SUITE_PART");
+  if (!part) return true;
+  if (sscanf(part, "%d/%d", &which, &shares) != 2 || shares < 1) {
+    fprintf(stderr, "SUITE_PART is '%s', expected K/N\n", part);
+    exit(2);
+  }
+  return next++ % shares == which % shares;
+}

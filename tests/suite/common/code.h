@@ -19,5 +19,10 @@ const char *suite_opt_option(int usual);
 // Returns whether the environment sets SUITE_FLAGS or MESHC_WIDTH. Numbers then hold, but not the
 // bits and bytes that depend on how kernels are made.
 bool suite_varied(void);
+// Returns whether a suite runs the case that it comes to next. Of N shares, SUITE_PART=K/N selects
+// the K-th (0 to N-1): cases K, K+N, K+2N and so on. Without SUITE_PART all cases run.
+bool suite_takes(void);
+// Returns whether SUITE_PART is set: checks that need all cases are left out.
+bool suite_partial(void);
 
 #endif

@@ -37,9 +37,10 @@ extern const char layout_vacuous[], layout_skipped[];
 //                            first; SHOW=1 prints graphs that fail
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
-// If layout_every is n, layout_cases checks every n-th layout of its cases, and of each n random
-// graphs one.
-extern int64_t layout_every;
+// If layout_every is n, layout_cases checks every n-th layout of its cases from number layout_first
+// (below n) on, and of each n random graphs one. The n values of layout_first share out all
+// layouts. Which ops were noted is checked only from number 0 on.
+extern int64_t layout_every, layout_first;
 // If layout_graphs is not 0, layout_cases checks so many random graphs, each under one layout,
 // whatever layout_every is.
 extern int64_t layout_graphs;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "frontend/frontend.h"
+#include "tests/suite/common/code.h"
 #include "tests/suite/common/compare.h"
 
 static int passed, failed;
@@ -25,6 +26,7 @@ void op_run_cases(OpTake *take, const char *only) {
   Arena *perm = arena_new(), *a = arena_new();
   DimTable *dims = dim_table_new(perm, intern_new(perm));
   for (int i = 0; i < op_case_count(); i++) {
+    if (!suite_takes()) continue;
     ArenaMark mark = arena_mark(a);
     OpCase c;
     if (op_case_build(a, dims, &one, i, &c)) {
