@@ -375,10 +375,10 @@ uint64_t rng_key(uint64_t seed, const char *name);
 // Draws n elements of a tensor with initial values `init`: out[i] is element index[i] of the full
 // tensor, in declared order.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
-// Draws the elements first, first + step, ... of a tensor, rounded to f32, at most n of them. Draws
-// in large pieces: returns how many it has drawn, which may be 0.
-int64_t rng_draw_floats(const Init *init, uint64_t key, int64_t n, int64_t first, int64_t step,
-                        float *out);
+// As rng_draw, with the numbers rounded to f32.
+void rng_draw_floats(const Init *init, uint64_t key, int64_t n, const int64_t *index, float *out);
+// Sets index[i] = first + i * step, for i < n.
+void rng_indices(int64_t first, int64_t step, int64_t n, int64_t *index);
 // Writes elements first..first + count - 1 of a permutation of 0..n-1 that depends on `key` to
 // `out`. Needs no memory: it is a Feistel network with cycle walking.
 void rng_permute(uint64_t key, int64_t n, int64_t first, int64_t count, int64_t *out);

@@ -41,9 +41,7 @@ void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v);
 // Replaces each u[i] by a normal random number, computed from the uniform ones u[i] and v[i] (Box
 // and Muller, Annals of Mathematical Statistics 29, 1958), for DRAW_PIECE elements.
 void draw_normals(double *u, const double *v);
-// Sets index[i] = first + i * step, and out[i] = a + scale * x[i] rounded to f32, for DRAW_PIECE
-// elements.
-void draw_indices(int64_t first, int64_t step, int64_t *index);
+// Sets out[i] = a + scale * x[i] rounded to f32, for DRAW_PIECE elements.
 void draw_floats(double a, double scale, const double *x, float *out);
 
 // -- orthogonal.c: random orthogonal matrices ----------------------------------------------------

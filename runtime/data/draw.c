@@ -27,13 +27,6 @@ EVERYWHERE double from_integer(uint64_t x) {
   return d - 0x1p52;
 }
 
-// Returns a uniform random number in (0, 1) from two random 32-bit words. `high` and the upper 21
-// bits of `low` form a number i. With (0, 1) divided into 2^53 equal parts, the result is the
-// middle of part i.
-EVERYWHERE double from_words(uint64_t high, uint64_t low) {
-  return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
-}
-
 // Returns the natural logarithm of a positive normal number, as fdlibm does (Sun Microsystems,
 // 1993). Here x = 2^k m with m in [sqrt(1/2), sqrt(2)), and f = m - 1. Then log(m) = f - f^2/2 + s
 // (f^2/2 + R(s^2)) with s = f / (2 + f).
@@ -73,75 +66,102 @@ EVERYWHERE double cos_turns(double x) {
   return t + t * (y * sum);
 }
 
-// Vectors of 64-bit words at any address.
+// Vectors of 64-bit words and of doubles at any address.
 typedef uint64_t Words4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef uint64_t Words8 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double Reals4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double Reals8 __attribute__((vector_size(64), aligned(8), may_alias));
 
 // The products of the lower halves of the words of x with a number c < 2^32. Compilers do not find
-// the instructions for this by themselves.
+// the instructions for this by themselves, nor that for the sum of three words without carries.
 #define TIMES1(x, c) (((x)&0xffffffff) * (c))
 #define TIMES4(x, c) ((Words4)_mm256_mul_epu32((__m256i)(x), _mm256_set1_epi64x((int64_t)(c))))
 #define TIMES8(x, c) ((Words8)_mm512_mul_epu32((__m512i)(x), _mm512_set1_epi64((int64_t)(c))))
+#define XOR3(x, y, z) ((x) ^ (y) ^ (z))
+#define XOR8(x, y, z)                                                                              \
+  ((Words8)_mm512_ternarylogic_epi64((__m512i)(x), (__m512i)(y), (__m512i)((Words8){0} + (z)),     \
+                                     0x96))
+// The words x < 2^53 as doubles. In two halves without an instruction for this: the bits of the
+// double 2^52 + h are those of 2^52 with h as the mantissa.
+#define REAL1(x) ((double)(x))
+#define REAL4(x)                                                                                   \
+  (((Reals4)((x) >> 21 | 0x4330000000000000u) - 0x1p52) * 0x1p21 +                                 \
+   ((Reals4)(((x)&0x1fffff) | 0x4330000000000000u) - 0x1p52))
+#define REAL8(x) ((Reals8)_mm512_cvtepu64_pd((__m512i)(x)))
 
-// Defines the functions for one vector width. Words are LANES words of 64 bits. The upper halves of
-// x hold garbage between the rounds of Philox: a product reads lower halves only.
-#define DRAWS(name, TARGET, Words, LANES, TIMES)                                                   \
-  TARGET static void name##_words(uint64_t key, const int64_t *index, uint64_t *out) {             \
+// The rounds of Philox wait for one another: CHAINS vectors are computed at the same time.
+enum { CHAINS = 4 };
+#define EACH_CHAIN _Pragma("GCC unroll 8") for (int j = 0; j < CHAINS; j++)
+
+// Defines the functions for one vector width. Words and Reals are LANES words or doubles.
+//
+// NAME_uniforms: two words of 32 bits give a uniform number in (0, 1). The first and the upper 21
+// bits of the second form a number i. With (0, 1) divided into 2^53 equal parts, the result is the
+// middle of part i. The upper halves of x hold garbage between the rounds of Philox: a product
+// reads lower halves only. The words x2 and x3 of a counter are 0, so that the first round has one
+// product.
+#define DRAWS(name, TARGET, Words, Reals, LANES, TIMES, XOR, REAL)                                 \
+  TARGET EVERYWHERE Reals name##_fraction(Words high, Words low) {                                 \
+    Words i = high << 32 | (low & 0xffffffff);                                                     \
+    return (REAL(i >> 11) + 0.5) * 0x1p-53;                                                        \
+  }                                                                                                \
+  TARGET static void name##_uniforms(uint64_t key, const int64_t *restrict index,                  \
+                                     double *restrict u, double *restrict v) {                     \
     uint64_t k[PHILOX_ROUNDS][2] = {{key & 0xffffffff, key >> 32}};                                \
     for (int r = 1; r < PHILOX_ROUNDS; r++) {                                                      \
       k[r][0] = (k[r - 1][0] + PHILOX_W0) & 0xffffffff;                                            \
       k[r][1] = (k[r - 1][1] + PHILOX_W1) & 0xffffffff;                                            \
     }                                                                                              \
-    for (int i = 0; i < DRAW_PIECE; i += LANES) {                                                  \
-      Words x0 = *(const Words *)(const void *)(index + i), x1 = x0 >> 32, x2 = x0 ^ x0, x3 = x2;  \
-      _Pragma("GCC unroll 10") for (int r = 0; r < PHILOX_ROUNDS; r++) {                           \
-        Words a = TIMES(x0, PHILOX_M0), b = TIMES(x2, PHILOX_M1);                                  \
-        x0 = b >> 32 ^ x1 ^ k[r][0];                                                               \
-        x2 = a >> 32 ^ x3 ^ k[r][1];                                                               \
-        x1 = b;                                                                                    \
-        x3 = a;                                                                                    \
+    for (int i = 0; i < DRAW_PIECE; i += CHAINS * LANES) {                                         \
+      Words x0[CHAINS], x1[CHAINS], x2[CHAINS], x3[CHAINS];                                        \
+      EACH_CHAIN {                                                                                 \
+        x0[j] = *(const Words *)(const void *)(index + i + j * LANES);                             \
+        x3[j] = TIMES(x0[j], PHILOX_M0);                                                           \
+        x2[j] = x3[j] >> 32 ^ k[0][1];                                                             \
+        x0[j] = x0[j] >> 32 ^ k[0][0];                                                             \
+        x1[j] = x0[j] ^ x0[j];                                                                     \
       }                                                                                            \
-      *(Words *)(void *)(out + i) = x0 & 0xffffffff;                                               \
-      *(Words *)(void *)(out + DRAW_PIECE + i) = x1 & 0xffffffff;                                  \
-      *(Words *)(void *)(out + 2 * DRAW_PIECE + i) = x2 & 0xffffffff;                              \
-      *(Words *)(void *)(out + 3 * DRAW_PIECE + i) = x3 & 0xffffffff;                              \
+      _Pragma("GCC unroll 9") for (int r = 1; r < PHILOX_ROUNDS; r++) {                            \
+        EACH_CHAIN {                                                                               \
+          Words a = TIMES(x0[j], PHILOX_M0), b = TIMES(x2[j], PHILOX_M1);                          \
+          x0[j] = XOR(b >> 32, x1[j], k[r][0]);                                                    \
+          x2[j] = XOR(a >> 32, x3[j], k[r][1]);                                                    \
+          x1[j] = b;                                                                               \
+          x3[j] = a;                                                                               \
+        }                                                                                          \
+      }                                                                                            \
+      EACH_CHAIN *(Reals *)(void *)(u + i + j * LANES) = name##_fraction(x0[j], x1[j]);            \
+      if (v) EACH_CHAIN *(Reals *)(void *)(v + i + j * LANES) = name##_fraction(x2[j], x3[j]);     \
     }                                                                                              \
-  }                                                                                                \
-  TARGET static void name##_uniforms(uint64_t key, const int64_t *restrict index,                  \
-                                     double *restrict u, double *restrict v) {                     \
-    uint64_t x[4 * DRAW_PIECE];                                                                    \
-    name##_words(key, index, x);                                                                   \
-    for (int i = 0; i < DRAW_PIECE; i++) u[i] = from_words(x[i], x[DRAW_PIECE + i]);               \
-    for (int i = 0; i < DRAW_PIECE && v; i++)                                                      \
-      v[i] = from_words(x[2 * DRAW_PIECE + i], x[3 * DRAW_PIECE + i]);                             \
   }                                                                                                \
   TARGET static void name##_normals(double *restrict u, const double *restrict v) {                \
     for (int i = 0; i < DRAW_PIECE; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);         \
   }                                                                                                \
-  TARGET static void name##_indices(int64_t first, int64_t step, int64_t *restrict index) {        \
-    for (int64_t i = 0; i < DRAW_PIECE; i++) index[i] = first + i * step;                          \
+  TARGET static void name##_indices(int64_t first, int64_t step, int64_t n,                        \
+                                    int64_t *restrict index) {                                     \
+    for (int64_t i = 0; i < n; i++) index[i] = first + i * step;                                   \
   }                                                                                                \
   TARGET static void name##_floats(double a, double scale, const double *restrict x,               \
                                    float *restrict out) {                                          \
     for (int i = 0; i < DRAW_PIECE; i++) out[i] = (float)(a + scale * x[i]);                       \
   }
 
-DRAWS(plain, , uint64_t, 1, TIMES1)
+DRAWS(plain, , uint64_t, double, 1, TIMES1, XOR3, REAL1)
 #if defined(__x86_64__)
 #if defined(__clang__)
 #define AVX512 __attribute__((target("avx512f,avx512dq"), min_vector_width(512)))
 #else
 #define AVX512 __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
 #endif
-DRAWS(avx2, __attribute__((target("avx2"))), Words4, 4, TIMES4)
-DRAWS(avx512, AVX512, Words8, 8, TIMES8)
+DRAWS(avx2, __attribute__((target("avx2"))), Words4, Reals4, 4, TIMES4, XOR3, REAL4)
+DRAWS(avx512, AVX512, Words8, Reals8, 8, TIMES8, XOR8, REAL8)
 #endif
 
 typedef struct Draws {
   void (*uniforms)(uint64_t key, const int64_t *restrict index, double *restrict u,
                    double *restrict v);
   void (*normals)(double *restrict u, const double *restrict v);
-  void (*indices)(int64_t first, int64_t step, int64_t *restrict index);
+  void (*indices)(int64_t first, int64_t step, int64_t n, int64_t *restrict index);
   void (*floats)(double a, double scale, const double *restrict x, float *restrict out);
 } Draws;
 
@@ -161,8 +181,8 @@ void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v) {
 
 void draw_normals(double *u, const double *v) { widest().normals(u, v); }
 
-void draw_indices(int64_t first, int64_t step, int64_t *index) {
-  widest().indices(first, step, index);
+void rng_indices(int64_t first, int64_t step, int64_t n, int64_t *index) {
+  widest().indices(first, step, n, index);
 }
 
 void draw_floats(double a, double scale, const double *x, float *out) {

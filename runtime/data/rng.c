@@ -90,25 +90,32 @@ static double scale_of(const Init *init) {
   return init->kind == INIT_UNIFORM ? init->b - init->a : init->b;
 }
 
-int64_t rng_draw_floats(const Init *init, uint64_t key, int64_t n, int64_t first, int64_t step,
-                        float *out) {
-  int64_t lo = 0, index[DRAW_PIECE];
-  double x[DRAW_PIECE];
-  for (; lo + DRAW_PIECE <= n; lo += DRAW_PIECE) {
-    draw_indices(first + lo * step, step, index);
-    draw_piece(init->kind, key, index, x);
-    draw_floats(init->a, scale_of(init), x, out + lo);
+// Returns where the indices of m elements lie, padded to DRAW_PIECE in `padded` if m is less.
+static const int64_t *whole_piece(const int64_t *index, int64_t m, int64_t padded[DRAW_PIECE]) {
+  if (m >= DRAW_PIECE) return index;
+  memset(padded, 0, sizeof *padded * DRAW_PIECE);
+  memcpy(padded, index, sizeof *index * (size_t)m);
+  return padded;
+}
+
+void rng_draw_floats(const Init *init, uint64_t key, int64_t n, const int64_t *index, float *out) {
+  for (int64_t lo = 0; lo < n; lo += DRAW_PIECE) {
+    int64_t padded[DRAW_PIECE];
+    double x[DRAW_PIECE];
+    float y[DRAW_PIECE];
+    bool whole = n - lo >= DRAW_PIECE;
+    draw_piece(init->kind, key, whole_piece(index + lo, n - lo, padded), x);
+    draw_floats(init->a, scale_of(init), x, whole ? out + lo : y);
+    if (!whole) memcpy(out + lo, y, sizeof *y * (size_t)(n - lo));
   }
-  return lo;
 }
 
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out) {
   double scale = scale_of(init);
   for (int64_t lo = 0; lo < n; lo += DRAW_PIECE) {
-    int64_t m = n - lo < DRAW_PIECE ? n - lo : DRAW_PIECE, padded[DRAW_PIECE] = {0};
+    int64_t m = n - lo < DRAW_PIECE ? n - lo : DRAW_PIECE, padded[DRAW_PIECE];
     double x[DRAW_PIECE];
-    if (m < DRAW_PIECE) memcpy(padded, index + lo, sizeof *index * (size_t)m);
-    draw_piece(init->kind, key, m < DRAW_PIECE ? padded : index + lo, x);
+    draw_piece(init->kind, key, whole_piece(index + lo, m, padded), x);
     for (int i = 0; i < DRAW_PIECE; i++) x[i] = init->a + scale * x[i];
     memcpy(out + lo, x, sizeof *x * (size_t)m);
   }

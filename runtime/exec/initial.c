@@ -43,25 +43,23 @@ static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
 // Draws the elements that wait in f->where.
 static void draw_waiting(Fill *f) {
   double x[PIECE];
-  if (f->n == 0) return;
-  rng_draw(f->init, f->key, f->n, f->where, x);
-  store_all(f, f->at, f->n, x);
+  if (f->n > 0 && f->type == TYPE_F32) {
+    rng_draw_floats(f->init, f->key, f->n, f->where, (float *)(void *)f->block + f->at);
+  } else if (f->n > 0) {
+    rng_draw(f->init, f->key, f->n, f->where, x);
+    store_all(f, f->at, f->n, x);
+  }
   f->n = 0;
 }
 
-// Draws a run of elements. Long runs of f32 are drawn at once, what is left of them and other runs
-// wait until there are PIECE elements.
+// Draws a run of elements. They wait until there are PIECE elements, of this run and the next ones.
 static void draw_elements(Fill *f, int64_t at, int64_t index, int64_t step, int64_t n) {
-  int64_t i = 0;
   if (f->at + f->n != at) draw_waiting(f);
-  if (f->type == TYPE_F32 && f->n == 0)
-    i = rng_draw_floats(f->init, f->key, n, index, step, (float *)(void *)f->block + at);
-  while (i < n) {
+  for (int64_t i = 0, m; i < n; i += m) {
     if (f->n == 0) f->at = at + i;
-    int64_t m = n - i < PIECE - f->n ? n - i : PIECE - f->n;
-    for (int64_t k = 0; k < m; k++) f->where[f->n + k] = index + (i + k) * step;
+    m = n - i < PIECE - f->n ? n - i : PIECE - f->n;
+    rng_indices(index + i * step, step, m, f->where + f->n);
     f->n += m;
-    i += m;
     if (f->n == PIECE) draw_waiting(f);
   }
 }

@@ -91,22 +91,25 @@ static void draws_depend_on_index_and_key_only(void **state) {
   assert_true(rng_key(1, "w") != rng_key(2, "w"));
 }
 
-// The pieces that rng_draw_floats draws are the draws of rng_draw, rounded.
-static void runs_are_drawn_alike(void **state) {
+// The numbers of rng_draw_floats are those of rng_draw, rounded, however many are drawn.
+static void floats_are_drawn_alike(void **state) {
   (void)state;
   enum { N = 1000 };
   static const InitKind kinds[] = {INIT_NORMAL, INIT_TRUNCATED_NORMAL, INIT_UNIFORM};
   for (size_t k = 0; k < countof(kinds); k++) {
     Init init = {.kind = kinds[k], .a = 0.25, .b = 3};
-    int64_t index[N], n;
+    int64_t index[N];
     double x[N];
-    float y[N];
-    for (int i = 0; i < N; i++) index[i] = 5 + 3 * i;
+    float y[N + 1];
+    rng_indices(5, 3, N, index);
+    for (int i = 0; i < N; i++) assert_true(index[i] == 5 + 3 * i);
     rng_draw(&init, rng_key(1, "w"), N, index, x);
-    n = rng_draw_floats(&init, rng_key(1, "w"), N, 5, 3, y);
-    assert_true(n > N / 2 && n <= N);
-    for (int64_t i = 0; i < n; i++) assert_true(y[i] == (float)x[i]);
-    assert_int_equal(rng_draw_floats(&init, 1, 10, 0, 1, y), 0);
+    for (int64_t n = N; n > 0; n /= 3) {
+      y[n] = -1;
+      rng_draw_floats(&init, rng_key(1, "w"), n, index, y);
+      for (int64_t i = 0; i < n; i++) assert_true(y[i] == (float)x[i]);
+      assert_true(y[n] == -1);
+    }
   }
 }
 
@@ -164,7 +167,7 @@ int main(void) {
       cmocka_unit_test(philox_vectors),
       cmocka_unit_test(draws_have_their_moments),
       cmocka_unit_test(draws_depend_on_index_and_key_only),
-      cmocka_unit_test(runs_are_drawn_alike),
+      cmocka_unit_test(floats_are_drawn_alike),
       cmocka_unit_test(normals_are_those_of_their_block),
       cmocka_unit_test(permutations_are_permutations),
   };
