@@ -35,6 +35,7 @@ static int64_t list_length(const Scope *s, PackList of) {
   const Program *p = s->program;
   switch (of) {
   case OF_AXES: return p ? p->mesh.naxes : 0;
+  case OF_AXIS_SETS: return p ? (int64_t)1 << p->mesh.naxes : 1;
   case OF_SLOTS: return p ? p->nslots : 0;
   case OF_TENSORS: return p ? p->ntensors : 0;
   case OF_KERNELS: return p ? p->nkernels : 0;

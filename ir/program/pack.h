@@ -47,8 +47,16 @@ typedef enum PackCount {
   COUNT_ELEMENTS, // the product of the sizes of the whole dims of a ProgTensor
 } PackCount;
 
-// The list for which an integer is an index.
-typedef enum PackList { OF_NONE, OF_AXES, OF_SLOTS, OF_TENSORS, OF_KERNELS, OF_INSTRS } PackList;
+// The list for which an integer is an index; OF_AXIS_SETS: all sets of axes of the mesh (AxisSet).
+typedef enum PackList {
+  OF_NONE,
+  OF_AXES,
+  OF_AXIS_SETS,
+  OF_SLOTS,
+  OF_TENSORS,
+  OF_KERNELS,
+  OF_INSTRS
+} PackList;
 
 typedef struct PackRecord PackRecord;
 typedef struct PackField {

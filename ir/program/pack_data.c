@@ -48,8 +48,8 @@ static const PackField source_fields[] = {
     INT(DataSource, synthetic, SYNTHETIC_NORMAL, SYNTHETIC_INTEGERS),
     REAL(DataSource, low),
     REAL(DataSource, high),
-    ANY(DataSource, row_first),
-    ANY(DataSource, row_last),
+    SIZED(DataSource, row_first),
+    INT(DataSource, row_last, -1, (INT64_MAX >> 8)),
     POS(DataSource, pos),
 };
 static RECORD(DataSource, source);

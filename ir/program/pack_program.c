@@ -50,7 +50,7 @@ static const PackField size_fields[] = {SIZED(Size, base), INDEX(Size, slot, SLO
 static RECORD(Size, size);
 
 static const PackField ref_fields[] = {
-    INDEX(Ref, tensor, TENSORS), INT(Ref, common, 0, (1 << MAX_AXES) - 1),
+    INDEX(Ref, tensor, TENSORS), ITEM(Ref, common, AXIS_SETS),
     INT(Ref, offset, -1, INT64_MAX >> 8), // -1: there is no place
     BY_RULE(Ref, stride, INT, DEPTH, .n = 1, .low = INT64_MIN, .high = INT64_MAX)};
 static RECORD(Ref, ref);
@@ -118,15 +118,11 @@ static const PackField set_fields[] = {
 static RECORD(KernelSet, set);
 
 static const PackField launch_fields[] = {
-    ITEM(KernelLaunch, kernel, KERNELS),
-    COUNT(KernelLaunch, nsets, UINT32_MAX),
-    LIST(KernelLaunch, set, nsets, set),
-    SIZED(KernelLaunch, grain),
-    HAS(KernelLaunch, partial, ref),
-    SIZED(KernelLaunch, chunks),
-    SIZED(KernelLaunch, strips),
-    SIZED(KernelLaunch, row_units),
-    INT(KernelLaunch, common, 0, (1 << MAX_AXES) - 1),
+    ITEM(KernelLaunch, kernel, KERNELS),   COUNT(KernelLaunch, nsets, UINT32_MAX),
+    LIST(KernelLaunch, set, nsets, set),   SIZED(KernelLaunch, grain),
+    HAS(KernelLaunch, partial, ref),       SIZED(KernelLaunch, chunks),
+    SIZED(KernelLaunch, strips),           SIZED(KernelLaunch, row_units),
+    ITEM(KernelLaunch, common, AXIS_SETS),
 };
 static RECORD(KernelLaunch, launch);
 

@@ -26,8 +26,20 @@ static int64_t memory_of(const Program *p, int32_t tensor) {
 
 static void look_at_ref(void *context, Ref *r) {
   Look *l = context;
-  if (r->offset > memory_of(l->program, r->tensor)) wrong(l, "a place outside of its memory");
-  if (r->common >> l->program->mesh.naxes) wrong(l, "a place along no axis");
+  int64_t bytes = memory_of(l->program, r->tensor);
+  if (r->offset > bytes || !bytes) wrong(l, "a place outside of its memory");
+}
+
+// Returns whether a tensor has the bytes of its block, and the whole tensor a number of bytes.
+static bool has_room(const ProgTensor *x) {
+  int64_t block = dtype_bytes(x->type), whole = block;
+  for (int i = 0; i < x->rank; i++) {
+    const ProgDim *dim = &x->dim[i];
+    if ((!dim->axes.n && dim->block < dim->whole) || !size_mul(block, dim->block, &block) ||
+        !size_mul(whole, dim->whole, &whole))
+      return false;
+  }
+  return block <= x->bytes;
 }
 
 // Tensors are in memory of their own, in the arena, or in a tensor that has memory of its own.
@@ -44,6 +56,7 @@ static void look_at_tensors(Look *l) {
     }
     if (!named) wrong(l, "a tensor or dim without a name");
     if (in >= 0 && !tensor_is_persistent(p, (uint32_t)in)) wrong(l, "a tensor in no memory");
+    if (!has_room(x)) wrong(l, "a tensor that is larger than its bytes");
     if (x->bytes > memory_of(p, in) - x->at.offset) wrong(l, "a tensor outside of its memory");
   }
 }
@@ -84,17 +97,22 @@ static void look_at_loops(Look *l) {
   if (l->good && depth) wrong(l, "a loop without end");
 }
 
+static void look_at_launch(Look *l, const KernelLaunch *x) {
+  int64_t each = l->program->kernel[x->kernel].partial_bytes, bytes;
+  if (x->nsets && !x->set) wrong(l, "a launch without operands");
+  if (!each) return;
+  if (x->partial.offset < 0 || !size_mul(each, x->chunks > 1 ? x->chunks : 1, &bytes) ||
+      bytes > memory_of(l->program, x->partial.tensor) - x->partial.offset)
+    wrong(l, "partial results outside of its memory");
+}
+
 static void look_at_instrs(Look *l) {
   const Program *p = l->program;
   for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
     Instr *in = &p->instr[l->instr];
     int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
-    if (in->kind == INSTR_KERNEL && in->u.kernel.common >> p->mesh.naxes)
-      wrong(l, "a launch along no axis");
-    if (in->kind == INSTR_KERNEL && in->u.kernel.nsets && !in->u.kernel.set)
-      wrong(l, "a launch without operands");
-    else
-      instr_refs(in, nptr, look_at_ref, l);
+    if (in->kind == INSTR_KERNEL) look_at_launch(l, &in->u.kernel);
+    if (l->good) instr_refs(in, nptr, look_at_ref, l);
   }
 }
 

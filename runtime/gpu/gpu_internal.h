@@ -301,8 +301,9 @@ CudaFunction gpu_function(const GpuProgram *p, const char *name, int shared, Dia
 // w->diag.
 MUST_USE bool gpu_memory_new(DeviceWork *w);
 void gpu_memory_free(DeviceWork *w);
-// Returns the address on the GPU of the copy of a host address, which must be in memory of w->exec
-// or of an Exec whose tensors it shares.
+// Returns the address on the GPU of the copy of a host address in memory of w->exec, or of an Exec
+// whose tensors it shares. Returns 0 after an error in w->diag: a program of a damaged package may
+// have other addresses.
 CudaAddress gpu_translate(const DeviceWork *w, const void *host);
 // Enqueues copies to the GPU of all tensors but inputs that a step reads and that the host has
 // newer. Returns false after an error in w->diag.

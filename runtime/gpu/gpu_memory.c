@@ -117,7 +117,10 @@ CudaAddress gpu_translate(const DeviceWork *w, const void *host) {
     const GpuSpan *s = span_of(e->work_on_device ? e->work_on_device : w, host);
     if (s) return s->at + (CudaAddress)((const char *)host - s->host);
   }
-  BUG("an operand of the program for %s has no copy on the GPU", w->exec->program->for_);
+  if (!diag_errors(w->diag))
+    diag_error(w->diag, DIAG_FILE_MALFORMED, (Pos){0},
+               "the program for %s reads or writes outside of its memory", w->exec->program->for_);
+  return 0;
 }
 
 // -- sides of tensors ---------------------------------------------------------------------------

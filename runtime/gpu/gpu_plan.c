@@ -160,7 +160,7 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
     return false;
   p->table = mem_zeroed(need.table + 1, 1);
   gpu_signs_begin(w, p);
-  if (!walk(w, p, add_round)) return false;
+  if (!walk(w, p, add_round) || diag_errors(w->diag)) return false;
   gpu_messages_join(p, UINT32_MAX);
   return send_table(w, p);
 }

@@ -40,7 +40,7 @@ void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, in
     GpuRecord record = {
         .from = set->from, .to = set->from + set->units, .grain = grain, .status = status};
     if (k->partial_bytes)
-      record.partial = gpu_translate(w, b->partial + set->first * k->partial_bytes);
+      record.partial = gpu_translate(w, b->partial) + (CudaAddress)(set->first * k->partial_bytes);
     if (l->scratch) record.partial = l->scratch_at;
     l->scratch_at += (CudaAddress)l->scratch;
     void **moved = w->exec->moved[0];

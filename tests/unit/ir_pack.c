@@ -207,6 +207,11 @@ static void unsound_programs_are_refused(void **state) {
       {"a tensor in no list", &in_tensor[1].tensor, 4, 2},
       {"a tensor larger than its memory", &tensors[0].at.offset, 8, 8},
       {"an axis that the mesh lacks", &slots[0].axes.at[0], 1, 1},
+      {"a tensor along an axis that the mesh lacks", &tensors[1].at.common, 4, 2},
+      {"partial results along such an axis", &instrs[1].u.kernel.partial.common, 4, 2},
+      {"a block that is larger than its bytes", &tensors[0].dim[0].block, 8, 5},
+      {"a whole dim in a smaller block", &tensors[1].dim[0].block, 8, 1},
+      {"partial results in no place", &kernels[0].partial_bytes, 8, 8},
   };
   for (size_t i = 0; i < countof(wrong); i++) {
     char kept[8];
