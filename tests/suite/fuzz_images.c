@@ -17,21 +17,13 @@
 
 enum { COUNT = 4000, SIDE = 19, FEED_EVERY = 16 };
 
-static char directory[] = "/tmp/suite_fuzz_images_XXXXXX";
 static FuzzText *whole[PICTURE_KINDS];
 static ImageWork work;
 
 static char *path_of(const char *name) {
   static char path[64];
-  snprintf(path, sizeof path, "%s/%s", directory, name);
+  snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
   return path;
-}
-
-static void read_whole(FuzzText *t) {
-  FILE *f = fopen(path_of("x.png"), "rb");
-  if (!f) BUG("no picture was written");
-  t->n = fread(t->at, 1, FUZZ_TEXT - 1, f);
-  fclose(f);
 }
 
 // Decodes an image, and what a model would make of it. Returns false if it is refused.
@@ -62,9 +54,8 @@ static bool feed(const FuzzText *t) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   const void *data[1];
-  FILE *f = fopen(path_of("x.png"), "wb");
-  if (!f || fwrite(t->at, 1, t->n, f) != t->n || fclose(f) != 0) BUG("cannot write a picture");
-  Feed *rows = feed_open(1, &in, 1, false, 1, true, directory, d);
+  if (!fuzz_write(t, path_of("x.png"))) BUG("cannot write a picture");
+  Feed *rows = feed_open(1, &in, 1, false, 1, true, fuzz_folder(), d);
   bool good = rows && feed_next(rows, data) == 1;
   if (rows && !good) feed_fault(rows, d);
   feed_close(rows);
@@ -83,7 +74,7 @@ static const char *pictures_make(void) {
     whole[k] = calloc(1, sizeof *whole[k]);
     if (!whole[k] || !picture_write((PictureKind)k, SIDE, SIDE - 3, 3, path_of("x.png")))
       return "a picture cannot be written";
-    read_whole(whole[k]);
+    if (!fuzz_read(whole[k], path_of("x.png"))) return "a picture cannot be read";
     if (decode(whole[k]->at, whole[k]->n, 3) != (k != PICTURE_jpeg_two)) {
       snprintf(why, sizeof why, "%s is not read as it is", picture_name((PictureKind)k));
       return why;
@@ -111,7 +102,7 @@ static void repair(FuzzText *t) {
 static void input_make(FuzzText *t) {
   uint32_t k = fuzz_below(PICTURE_KINDS);
   if (!whole[k]) return;
-  *t = *whole[k];
+  fuzz_copy(t, whole[k]);
   for (uint32_t i = 1 + fuzz_below(3); i; i--) fuzz_bytes(t);
   if (picture_is_png((PictureKind)k) && fuzz_below(4)) repair(t);
 }
@@ -128,7 +119,7 @@ int main(int argc, char **argv) {
                                 .fault = pictures_make,
                                 .make = input_make,
                                 .run = input_run,
-                                .folder = directory};
+                                .name = "fuzz_images"};
   int code = fuzz_run(argc, argv, &fuzzer);
   image_work_free(&work);
   for (int k = 0; k < PICTURE_KINDS; k++) free(whole[k]);

@@ -1,7 +1,7 @@
-// A fuzzer of vocabularies: vocab.json, merges.txt and models of SentencePiece. Bytes and words of
-// the small ones in tests/vocabularies are dropped, doubled, cut off and changed. A vocabulary that
-// is accepted encodes texts, all of whose ids must be its own, and shows the pieces of its ids. A
-// file may be refused with a message; it must not cause a crash or a hang.
+// A fuzzer of vocabularies: vocab.json, merges.txt and models of SentencePiece. Bytes, words,
+// values and fields of the small ones in tests/vocabularies are dropped, doubled, cut off and
+// changed. A vocabulary that is accepted encodes texts, all of whose ids must be its own, and shows
+// the pieces of its ids. A file may be refused with a message; it must not cause a crash or a hang.
 //
 //   suite_fuzz_vocabulary [count=N] [first=N] [seed=S] [only=NAME]
 #include <stdio.h>
@@ -13,39 +13,25 @@
 #include "ir/base/arena.h"
 #include "runtime/runtime_internal.h"
 #include "runtime/tokens/vocabulary.h"
-#include "tests/suite/common/fuzz.h"
+#include "tests/suite/common/fuzz_files.h"
 
 enum { COUNT = 3000 };
 
-// A valid file, and where its mutations are written: the folders have what else they need.
-static struct Whole {
+// Valid files, and where their mutations are written: the folders have what else they need.
+static const struct Whole {
   const char *from, *folder, *name;
-  FuzzText bytes;
-} whole[] = {{"bpe.model", "bpe", "tokenizer.model", {.n = 0}},
-             {"unigram.model", "unigram", "tokenizer.model", {.n = 0}},
-             {"space_last.model", "space", "tokenizer.model", {.n = 0}},
-             {"gpt/vocab.json", "pieces", "vocab.json", {.n = 0}},
-             {"gpt/merges.txt", "merges", "merges.txt", {.n = 0}}};
-static char directory[] = "/tmp/suite_fuzz_vocabulary_XXXXXX";
-static const char *only = "";
-static const struct Whole *under_work;
+  FuzzForm form;
+} whole[] = {{"bpe.model", "bpe", "tokenizer.model", FORM_PROTO},
+             {"unigram.model", "unigram", "tokenizer.model", FORM_PROTO},
+             {"space_last.model", "space", "tokenizer.model", FORM_PROTO},
+             {"gpt/vocab.json", "pieces", "vocab.json", FORM_JSON},
+             {"gpt/merges.txt", "merges", "merges.txt", FORM_LINES}};
+enum { VOCAB = 3, MERGES = 4 };
 
 static void write_file(const char *folder, const char *name, const FuzzText *bytes) {
   char path[128];
-  snprintf(path, sizeof path, "%s/%s/%s", directory, folder, name);
-  FILE *f = fopen(path, "wb");
-  if (!f || fwrite(bytes->at, 1, bytes->n, f) != bytes->n) BUG("cannot write %s", path);
-  fclose(f);
-}
-
-static bool read_file(struct Whole *w) {
-  char path[128];
-  snprintf(path, sizeof path, "tests/vocabularies/%s", w->from);
-  FILE *f = fopen(path, "rb");
-  if (!f) return false;
-  w->bytes.n = fread(w->bytes.at, 1, FUZZ_TEXT - 1, f);
-  fclose(f);
-  return true;
+  snprintf(path, sizeof path, "%s/%s/%s", fuzz_folder(), folder, name);
+  if (!fuzz_write(bytes, path)) BUG("cannot write %s", path);
 }
 
 static void encode(const Vocabulary *v, const char *text, size_t n) {
@@ -60,13 +46,14 @@ static void encode(const Vocabulary *v, const char *text, size_t n) {
   free(ids.id);
 }
 
-static bool run(const struct Whole *w, const FuzzText *bytes) {
+static bool run(uint32_t k, const FuzzText *bytes) {
+  const struct Whole *w = &whole[k];
   static const char text[] =
       "The house's  caf\xc3\xa9 \xe2\x96\x81x 12\n\n\xff<|endoftext|></s>\0 end";
   char path[96];
   size_t n;
   write_file(w->folder, w->name, bytes);
-  snprintf(path, sizeof path, "%s/%s", directory, w->folder);
+  snprintf(path, sizeof path, "%s/%s", fuzz_folder(), w->folder);
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   Vocabulary *v = vocabulary_open(path, d, (Pos){0});
@@ -83,47 +70,22 @@ static bool run(const struct Whole *w, const FuzzText *bytes) {
   return good;
 }
 
-// Every file must be accepted as it is, or mutations of it would test nothing.
 static const char *files_make(void) {
-  static char why[100];
-  char path[96];
+  char path[128];
   for (size_t i = 0; i < countof(whole); i++) {
-    snprintf(path, sizeof path, "%s/%s", directory, whole[i].folder);
-    if (mkdir(path, 0700) != 0 || !read_file(&whole[i])) return "tests/vocabularies is not there";
+    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), whole[i].folder);
+    if (mkdir(path, 0700) != 0) return "a folder cannot be made";
+    snprintf(path, sizeof path, "tests/vocabularies/%s", whole[i].from);
+    if (!fuzz_read(fuzz_add(whole[i].from, whole[i].form), path))
+      return "tests/vocabularies is not there";
   }
-  write_file("pieces", "merges.txt", &whole[4].bytes);
-  write_file("merges", "vocab.json", &whole[3].bytes);
-  for (size_t i = 0; i < countof(whole); i++) {
-    snprintf(why, sizeof why, "%s is refused as it is", whole[i].from);
-    if (!run(&whole[i], &whole[i].bytes)) return why;
-  }
+  write_file("pieces", "merges.txt", fuzz_file(MERGES));
+  write_file("merges", "vocab.json", fuzz_file(VOCAB));
   return NULL;
 }
 
-static const char *name_of(uint32_t i) { return whole[i].from; }
-
-static void input_make(FuzzText *t) {
-  under_work = &whole[fuzz_choose(countof(whole), name_of, only)];
-  *t = under_work->bytes;
-  for (uint32_t k = 1 + fuzz_below(4); k; k--) {
-    if (fuzz_below(4))
-      fuzz_bytes(t);
-    else
-      fuzz_tokens(t, &whole[fuzz_below(countof(whole))].bytes);
-  }
-}
-
-static bool input_run(const FuzzText *t, uint64_t number) {
-  (void)number;
-  return run(under_work, t);
-}
-
 int main(int argc, char **argv) {
-  static const Fuzzer fuzzer = {.count = COUNT,
-                                .fault = files_make,
-                                .make = input_make,
-                                .run = input_run,
-                                .folder = directory,
-                                .only = &only};
-  return fuzz_run(argc, argv, &fuzzer);
+  static const FuzzFiles fuzzer = {
+      .name = "fuzz_vocabulary", .count = COUNT, .open = files_make, .run = run};
+  return fuzz_files_run(argc, argv, &fuzzer);
 }

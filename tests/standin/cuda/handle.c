@@ -9,7 +9,7 @@
 
 static const char *const kind_name[] = {
     "context", "stream", "event", "graph", "instantiated graph", "module", "function"};
-static Handle *all;
+static Handle *all, *dead; // dead: destroyed, kept so that their use is found
 static uint32_t numbers[countof(kind_name)];
 
 void *handle_new(HandleKind kind, size_t bytes, void (*release)(void *handle)) {
@@ -28,13 +28,20 @@ void handle_check(const void *handle, HandleKind kind, const char *call) {
 
 void handle_destroy(void *handle) {
   Handle *h = handle;
+  Handle **at = &all;
   if (h->release) h->release(h);
   h->destroyed = true;
+  while (*at != h) at = &(*at)->next;
+  *at = h->next;
+  h->next = dead;
+  dead = h;
 }
 
 void handle_each(HandleKind kind, void (*each)(void *handle, void *argument), void *argument) {
-  for (Handle *h = all; h; h = h->next)
-    if (h->kind == kind && !h->destroyed) each(h, argument);
+  for (Handle *h = all, *next; h; h = next) {
+    next = h->next; // `each` may destroy h
+    if (h->kind == kind) each(h, argument);
+  }
 }
 
 uint32_t handle_leaks(char *text, size_t n) {
@@ -43,7 +50,7 @@ uint32_t handle_leaks(char *text, size_t n) {
   if (n) text[0] = 0;
   for (const Handle *h = all; h; h = h->next) {
     // contexts are counted by their users, functions end with their module
-    if (h->destroyed || h->kind == HANDLE_CONTEXT || h->kind == HANDLE_FUNCTION) continue;
+    if (h->kind == HANDLE_CONTEXT || h->kind == HANDLE_FUNCTION) continue;
     if (leaks++ < 5 && used < n)
       used += (size_t)snprintf(text + used, n - used, "%s%s %u", leaks > 1 ? ", " : "",
                                kind_name[h->kind - HANDLE_CONTEXT], h->number);
@@ -51,11 +58,17 @@ uint32_t handle_leaks(char *text, size_t n) {
   return leaks;
 }
 
-void handle_free_all(void) {
-  while (all) {
-    Handle *h = all;
-    all = h->next;
+static void free_list(Handle *h) {
+  while (h) {
+    Handle *next = h->next;
     if (!h->destroyed && h->release) h->release(h);
     free(h);
+    h = next;
   }
+}
+
+void handle_free_all(void) {
+  free_list(all);
+  free_list(dead);
+  all = dead = NULL;
 }

@@ -21,6 +21,11 @@ enum { SECONDS = 5 };
 #endif
 
 static uint64_t state;
+static char folder[64];
+static const char *only = "";
+
+const char *fuzz_folder(void) { return folder; }
+const char *fuzz_only(void) { return only; }
 
 uint64_t fuzz_draw(void) {
   uint64_t z = (state += 0x9e3779b97f4a7c15u);
@@ -37,17 +42,32 @@ void fuzz_put(FuzzText *t, const char *s, size_t n) {
   t->at[t->n] = 0;
 }
 
+void fuzz_copy(FuzzText *to, const FuzzText *from) {
+  memcpy(to->at, from->at, from->n);
+  to->n = from->n;
+  to->at[to->n] = 0;
+}
+
+bool fuzz_read(FuzzText *t, const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return false;
+  t->n = fread(t->at, 1, FUZZ_TEXT - 1, f);
+  t->at[t->n] = 0;
+  bool whole = getc(f) == EOF && !ferror(f);
+  fclose(f);
+  return whole;
+}
+
+bool fuzz_write(const FuzzText *t, const char *path) {
+  FILE *f = fopen(path, "wb");
+  if (!f) return false;
+  bool good = fwrite(t->at, 1, t->n, f) == t->n;
+  return fclose(f) == 0 && good;
+}
+
 // -- models -------------------------------------------------------------------------------------
 
 static FuzzText model[FUZZ_MODELS];
-
-static void model_read(FuzzText *t, const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return;
-  t->n = fread(t->at, 1, FUZZ_TEXT - 1, f);
-  t->at[t->n] = 0;
-  fclose(f);
-}
 
 uint32_t fuzz_models(const FuzzText **out) {
   static const char *const where[] = {"examples/*.mesh", "tests/models/*.mesh"};
@@ -57,7 +77,7 @@ uint32_t fuzz_models(const FuzzText **out) {
     glob_t g;
     if (glob(where[i], 0, NULL, &g) != 0) continue;
     for (size_t k = 0; k < g.gl_pathc && n < FUZZ_MODELS; k++)
-      model_read(&model[n++], g.gl_pathv[k]);
+      (void)fuzz_read(&model[n++], g.gl_pathv[k]);
     globfree(&g);
   }
   return n;
@@ -97,11 +117,10 @@ void fuzz_tokens(FuzzText *t, const FuzzText *other) {
   case 3: fuzz_put(&out, cut, length), fuzz_put(&out, from, more); break;
   }
   fuzz_put(&out, cut + length, (size_t)(t->at + t->n - cut) - length);
-  *t = out;
+  fuzz_copy(t, &out);
 }
 
-// Numbers that are often wrong in files.
-static uint64_t odd_number(void) {
+uint64_t fuzz_odd(void) {
   static const uint64_t odd[] = {0,
                                  1,
                                  2,
@@ -124,7 +143,7 @@ void fuzz_bytes(FuzzText *t) {
   if (t->n == 0) return;
   size_t at = fuzz_below((uint32_t)t->n), n = 1 + fuzz_below(16);
   if (n > t->n - at) n = t->n - at;
-  uint64_t odd = odd_number();
+  uint64_t odd = fuzz_odd();
   out.n = 0;
   switch (fuzz_below(5)) {
   case 0: t->at[at] = (char)fuzz_draw(); return;
@@ -142,7 +161,7 @@ void fuzz_bytes(FuzzText *t) {
     fuzz_put(&out, t->at + at + n, t->n - at - n); // dropped
     break;
   }
-  *t = out;
+  fuzz_copy(t, &out);
 }
 
 // -- children -----------------------------------------------------------------------------------
@@ -158,9 +177,12 @@ static void input_make(const Fuzzer *f, uint64_t seed, uint64_t number, FuzzText
   f->make(t);
 }
 
+// Runs the next inputs, at most CHILD: what a library keeps for each call would slow it down.
+enum { CHILD = 2000 };
 static void child_run(const Fuzzer *f, Shared *s, uint64_t seed, uint64_t end) {
   static FuzzText t;
   const struct itimerval limit = {.it_value = {.tv_sec = SECONDS}};
+  if (end > s->number + CHILD) end = s->number + CHILD;
   for (; s->number < end; s->number++) {
     input_make(f, seed, s->number, &t);
     alarm(10 * SECONDS);
@@ -192,36 +214,38 @@ static const char *only_of(int argc, char **argv) {
   return "";
 }
 
-uint32_t fuzz_choose(uint32_t n, const char *(*name)(uint32_t), const char *wanted) {
-  uint32_t first = fuzz_below(n), i = first;
-  do {
-    if (strstr(name(i), wanted)) return i;
-    i = (i + 1) % n;
-  } while (i != first);
-  return first;
+// Makes the folder. Returns false if there is no place for it.
+static bool make_folder(const char *name) {
+  static const char *const where[] = {"/dev/shm", "/tmp"};
+  for (size_t i = 0; i < sizeof where / sizeof *where; i++) {
+    snprintf(folder, sizeof folder, "%s/suite_%s_XXXXXX", where[i], name);
+    if (mkdtemp(folder)) return true;
+  }
+  return false;
 }
 
 static int run_all(int argc, char **argv, const Fuzzer *f) {
   uint64_t count = option(argc, argv, "count", f->count), seed = option(argc, argv, "seed", 1),
            failed = 0;
-  const char *fault = f->folder && !mkdtemp(f->folder) ? "no folder to write to" : NULL;
+  const char *fault = f->name && !make_folder(f->name) ? "no folder to write to" : NULL;
   if (!fault && f->fault) fault = f->fault();
   if (fault) printf("FAIL the fuzzer: %s\n", fault), failed++;
   Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (s == MAP_FAILED) return perror("mmap"), 1;
-  for (s->number = option(argc, argv, "first", 0); s->number < count; s->number++) {
+  for (s->number = option(argc, argv, "first", 0); s->number < count;) {
     fflush(stdout);
     pid_t child = fork();
     if (child < 0) return perror("fork"), 1;
     if (child == 0) child_run(f, s, seed, count);
     int status;
     waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     failed++;
     const char *how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit";
     printf("FAIL input %llu of seed %llu: %s\n", (unsigned long long)s->number,
            (unsigned long long)seed, how);
     if (getenv("SHOW")) show(f, seed, s->number);
+    s->number++;
   }
   printf("accepted: %llu\n", (unsigned long long)s->accepted);
   printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)(count - failed),
@@ -231,9 +255,9 @@ static int run_all(int argc, char **argv, const Fuzzer *f) {
 
 int fuzz_run(int argc, char **argv, const Fuzzer *f) {
   char command[96];
-  if (f->only) *f->only = only_of(argc, argv);
+  only = only_of(argc, argv);
   int code = run_all(argc, argv, f);
-  if (!f->folder) return code;
-  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  if (!f->name) return code;
+  snprintf(command, sizeof command, "rm -rf %s", folder);
   return system(command) == 0 ? code : 1;
 }
