@@ -26,10 +26,12 @@ fi
 expect "LLVM of a GPU" 1 "emit llvm is for CPUs.*E0807" "$meshc" compile examples/mlp.mesh --device cuda --emit llvm -o "$tmp/no"
 expect "levels of CPUs" 2 "a package for GPUs has no levels of CPUs.*E0601" "$meshc" compile examples/mlp.mesh --device cuda --cpu native -o "$tmp/no"
 expect "levels of GPUs" 2 "a package for CPUs has no levels of GPUs.*E0601" "$meshc" compile examples/mlp.mesh --gpu sm_80 -o "$tmp/no"
-expect "an unknown level" 2 "gpu knows no level 'sm_20'" "$meshc" compile examples/mlp.mesh --device cuda --gpu sm_20 -o "$tmp/no"
+expect "an unknown level" 2 "^hint: it is one of: sm_90, sm_80, sm_75, sm_70$" "$meshc" compile examples/mlp.mesh --device cuda --gpu sm_20 -o "$tmp/no"
 printf 'dim i = 3, j = 3\na[i, j] = where(index[i] == index[j], 2.0, 1)\noutput y = cholesky[i, j](a)\n' >"$tmp/matrix.mesh"
 expect "an operation on matrices" 1 "does not support cholesky, solve.*E0807" "$meshc" compile "$tmp/matrix.mesh" --device cuda -o "$tmp/no"
 check "nothing was written" test ! -e "$tmp/no"
+must "$meshc" compile examples/mlp.mesh --device cuda --gpu sm_80,sm_90 --emit exe -o "$tmp/ptx.run" -q
+expect "help of an executable needs no driver" 0 "compiled by meshc .* for sm_90, sm_80" env LD_LIBRARY_PATH= "$tmp/ptx.run" --help
 mkdir "$tmp/none"
 if [ "${MESHC_GPU:-}" = real ] || LD_LIBRARY_PATH=$tmp/none ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
   skip

@@ -207,7 +207,8 @@ static bool asks_for_help(int argc, char **argv) {
 
 // -- the package ---------------------------------------------------------------------------------
 
-static Package *open_own(const Runner *r) {
+// look: only what --help says is needed.
+static Package *open_own(const Runner *r, bool look) {
   struct stat s;
   size_t n;
   int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -216,7 +217,8 @@ static Package *open_own(const Runner *r) {
                   : MAP_FAILED;
   if (fd >= 0) close(fd);
   const char *bytes = map != MAP_FAILED ? package_at_end(map, (size_t)s.st_size, &n) : NULL;
-  if (bytes) return package_open_packed(r->arena, r->name, bytes, n, r->diag);
+  if (bytes)
+    return (look ? package_look : package_open_packed)(r->arena, r->name, bytes, n, r->diag);
   diag_error(r->diag, DIAG_FILE_MALFORMED, (Pos){0}, "%s contains no package, or is cut off",
              r->name);
   diag_hint(r->diag, "meshc compile MODEL --emit exe -o FILE makes an executable");
@@ -279,7 +281,7 @@ int main(int argc, char **argv) {
   r.arena = arena_new();
   r.diag = diag_new(r.arena);
   diag_program(r.diag, r.name, no_options); // until it is known what the package does
-  Package *p = open_own(&r);
+  Package *p = open_own(&r, asks_for_help(argc, argv));
   if (p) run(&r, p, argc, argv);
   package_close(p);
   diag_print(r.diag, stderr, false);

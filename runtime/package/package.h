@@ -84,14 +84,14 @@ typedef struct PackageSource PackageSource;
 typedef struct Package {
   const char *path;
   const char *model, *version; // path of the model; version of meshc that has made the package
-  const char *build;           // the build that was chosen: "x86-64-v3", "sm_80"
-  Gpu *gpu;                    // of a package for GPUs
-  int64_t gpus;                // with `gpu`: how many share the mesh
-  Diag *diag;                  // of the opening
-  uint64_t seed;               // of random numbers in steps, and of the order of rows
-  int64_t steps;               // training steps that the values had done
-  const char *micro;           // dim of inputs that counts the micro-batches of a step, or NULL
-  const char *watch;           // output that must be finite for a training step to commit, or NULL
+  const char *build; // the build that was chosen: "x86-64-v3", "sm_80"; of package_look: all
+  Gpu *gpu;          // of a package for GPUs
+  int64_t gpus;      // with `gpu`: how many share the mesh
+  Diag *diag;        // of the opening
+  uint64_t seed;     // of random numbers in steps, and of the order of rows
+  int64_t steps;     // training steps that the values had done
+  const char *micro; // dim of inputs that counts the micro-batches of a step, or NULL
+  const char *watch; // output that must be finite for a training step to commit, or NULL
   uint32_t nhidden;
   const char **hidden; // outputs that are none of the model
   uint32_t nprograms;
@@ -110,6 +110,9 @@ typedef struct Package {
 // those that run it together; NULL: this process does.
 Package *package_open(Arena *a, const char *path, Ranks *ranks, Diag *d);
 Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
+// Reads only what the packed package says about itself, of all its builds: its programs have no
+// code, and this machine need have no CPU or GPU for them.
+Package *package_look(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
 void package_close(Package *p); // after all Execs of its programs; p may be NULL
 // Binds a program to memory: exec_new on the device that the package is for.
 Exec *package_exec(const PackageProgram *p, const ExecOptions *options, Diag *d);

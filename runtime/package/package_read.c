@@ -13,6 +13,8 @@ typedef struct Opening {
   Package *package;
   Ranks *ranks;
   json_t *root;
+  bool gpu;  // the package is for GPUs
+  bool look; // without code (package_look)
 } Opening;
 
 static bool broken(const Opening *o, const char *what) {
@@ -57,7 +59,7 @@ static const char *list_builds(const Opening *o, const json_t *builds) {
   const char *list = "";
   for (size_t i = 0; i < json_array_size(builds); i++) {
     const json_t *build = json_array_get(builds, i);
-    const char *name = json_string_value(json_object_get(build, o->package->gpu ? "gpu" : "cpu"));
+    const char *name = json_string_value(json_object_get(build, o->gpu ? "gpu" : "cpu"));
     list = arena_printf(o->arena, "%s%s%s%s", list, i ? ", " : "", name ? name : "?",
                         json_object_get(build, "identity") ? " (one model of CPU)" : "");
   }
@@ -175,7 +177,7 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
   const json_t *files = name ? json_object_get(build, name) : NULL;
   const char *file = text_of(o, json_object_get(files, "program")),
              *code = text_of(o, json_object_get(files, "object"));
-  if (!file || (!code && !package->gpu)) return broken(o, "has a broken entry of a program");
+  if (!file || (!code && !o->gpu)) return broken(o, "has a broken entry of a program");
   PackageProgram *p = &package->program[package->nprograms++];
   p->name = name;
   p->any_rows = json_is_true(json_object_get(entry, "any_rows"));
@@ -186,18 +188,30 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
       !program_sound(&p->program, why))
     return package_damaged(package->source, file, why, o->diag);
   no_initial_values(package, &p->program);
+  if (o->look) return true;
   return package->gpu ? package_gpu_load(o->arena, package, p, files, o->diag)
                       : load_code(o, p, code);
 }
 
+// Sets the build whose programs are loaded: the one for this machine, or the first.
+static const json_t *find_build(const Opening *o) {
+  const json_t *builds = json_object_get(o->root, "builds");
+  if (!o->look) {
+    const json_t *build = choose_build(o);
+    if (build) o->package->build = text_of(o, json_object_get(build, o->gpu ? "gpu" : "cpu"));
+    return build;
+  }
+  if (!json_array_size(builds)) (void)broken(o, "names no build");
+  o->package->build = list_builds(o, builds);
+  return json_array_get(builds, 0);
+}
+
 static bool load_programs(const Opening *o) {
   const json_t *programs = json_object_get(o->root, "programs");
-  const char *device = json_string_value(json_object_get(o->root, "device"));
-  bool gpu = device && !strcmp(device, "cuda");
-  if (gpu && !package_gpu_open(o->arena, o->package, o->root, o->ranks, o->diag)) return false;
-  const json_t *build = choose_build(o);
+  if (o->gpu && !o->look && !package_gpu_open(o->arena, o->package, o->root, o->ranks, o->diag))
+    return false;
+  const json_t *build = find_build(o);
   if (!build) return false;
-  o->package->build = text_of(o, json_object_get(build, gpu ? "gpu" : "cpu"));
   o->package->program = arena_array(o->arena, PackageProgram, json_array_size(programs) + 1);
   for (size_t i = 0; i < json_array_size(programs); i++)
     if (!load_program(o, build, json_array_get(programs, i))) return false;
@@ -298,16 +312,18 @@ static bool read_text(const Opening *o) {
   return o->package->text || broken(o, "has a broken entry of generated text");
 }
 
-static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, Diag *d) {
+static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, bool look, Diag *d) {
   Package *p = arena_new_of(a, Package);
   p->source = arena_copy(a, &source, sizeof source);
   p->path = source.path;
   p->diag = d;
   const char *text;
   size_t n;
-  Opening o = {.arena = a, .diag = d, .package = p, .ranks = ranks};
+  Opening o = {.arena = a, .diag = d, .package = p, .ranks = ranks, .look = look};
   o.root = source_describe(a, p->source, &text, &n, d);
   if (!o.root) return NULL;
+  const char *device = json_string_value(json_object_get(o.root, "device"));
+  o.gpu = device && !strcmp(device, "cuda");
   read_facts(&o);
   bool ok = p->model ? read_text(&o) && read_training(&o) && read_values(&o) && load_programs(&o)
                      : broken(&o, "names no model");
@@ -319,15 +335,25 @@ static Package *open_source(Arena *a, PackageSource source, Ranks *ranks, Diag *
 
 Package *package_open(Arena *a, const char *path, Ranks *ranks, Diag *d) {
   if (package_is(path))
-    return open_source(a, (PackageSource){.path = arena_text(a, path, strlen(path))}, ranks, d);
+    return open_source(a, (PackageSource){.path = arena_text(a, path, strlen(path))}, ranks, false,
+                       d);
   diag_error(d, DIAG_FILE_MISSING, (Pos){0}, "%s is no package: it has no " PACKAGE_FILE, path);
   diag_hint(d, "meshc compile MODEL -o DIR makes a package");
   return NULL;
 }
 
+static Package *open_packed(Arena *a, const char *path, const char *bytes, size_t n, bool look,
+                            Diag *d) {
+  const PackageSource source = {.path = path, .memory = bytes, .bytes = (int64_t)n};
+  return open_source(a, source, NULL, look, d);
+}
+
 Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d) {
-  return open_source(a, (PackageSource){.path = path, .memory = bytes, .bytes = (int64_t)n}, NULL,
-                     d);
+  return open_packed(a, path, bytes, n, false, d);
+}
+
+Package *package_look(Arena *a, const char *path, const char *bytes, size_t n, Diag *d) {
+  return open_packed(a, path, bytes, n, true, d);
 }
 
 void package_close(Package *p) {
