@@ -153,6 +153,7 @@ expect "another number of steps" 0 "^step 12/12  loss" "$meshc" train learns --d
 expect "of an executable" 0 "^step 7/7  loss" ./learns.run --train --data-dir files --steps 7
 expect "another setting" 2 "a package takes --set train.steps=N, not 'b=2'" "$meshc" train learns --data-dir files --set b=2
 expect "no data" 5 "table.mesh:9:.*/rows.csv: No such file" "$meshc" train learns
+expect "where the paths of its data begin" 5 "^hint: .*--data-dir, .* with a package the current one" "$meshc" train learns
 expect "no data for an executable" 5 "nowhere/rows.csv: No such file" ./learns.run --train --data-dir nowhere
 cp files/rows.csv files/rows.npz
 sed 's/rows.csv/rows.npz/g' table.mesh >odd.mesh

@@ -14,7 +14,8 @@ static void say_missing(Diag *d, Pos at, const char *path, const char *why) {
   bool option = !strncmp(source, "--", 2) && strncmp(source, "--set ", 6) != 0;
   diag_error(d, DIAG_FILE_MISSING, at, "%s: %s", path, why);
   if (at.line && !option)
-    diag_hint(d, "check the path; paths in a model are relative to its folder, or to --data-dir");
+    diag_hint(d, "check the path; relative ones begin at --data-dir, default the folder of the "
+                 "model, with a package the current one");
 }
 
 bool file_malformed(const char *path, const char *why, Diag *d, Pos at) {
