@@ -133,8 +133,7 @@ expect "inspect knows decimal commas" 0 '4 rows, 2 columns, a header' "$meshc" i
 printf '1,0\n2,2\n3,1\n4,7\n5,1\n6,1\n' >micro.csv
 printf 'dim b = 4, kinds = 3\ninput x[b]\ninput kind[b]: i32\nparam w[kinds]\nloss = mean[b](cross_entropy[kinds](x * w, kind))\ndata train over b { x = csv("micro.csv", column = 0), kind = csv("micro.csv", column = 1), shuffle = false }\ntrain loss { optimizer = sgd(lr = 0.1), steps = 1 }\n' >micro.mesh
 expect "the row of a class in a batch" 5 'row 3 of the batch is .*micro.csv:4' "$meshc" train micro.mesh -q
-expect "the row of a class in a micro-batch" 5 'kind\[b=1\] is 7' "$meshc" train micro.mesh -q --set train.accumulate=2
-holds "no row of the batch" "$(grep -c "of the batch is" "$tmp/err")" 0
+expect "the row of a class in a micro-batch" 5 'row 3 of the batch is .*micro.csv:4' "$meshc" train micro.mesh -q --set train.accumulate=2
 
 # -- packed, in parts ------------------------------------------------------------------------------
 gzip -k train.csv

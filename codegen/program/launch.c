@@ -45,6 +45,18 @@ static void check_dims(Builder *b, Check *c, const Dims *dims, const Dims *ids) 
   }
 }
 
+// Says which rows of the batch the ids of node n are, if the step splits the batch into parts.
+static void check_part(Builder *b, Check *c, NodeId n) {
+  const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
+  if (!data->micro) return;
+  const Dim *rows = dim_get(b->g->dims, data->over), *parts = dim_get(b->g->dims, data->micro);
+  for (int i = 0; i < c->rank; i++)
+    if (!strcmp(c->loop[i].name, rows->name)) c->row = (uint8_t)(i + 1);
+  if (!b->micro) b->micro = graph_micro_batches(b->a, b->g);
+  c->first = b->micro && b->micro[n] ? (b->micro[n] - 1) * rows->size : 0;
+  c->batch = rows->size * parts->size;
+}
+
 static KLevel level_of_check(const Kernel *k, NodeId n) {
   for (int i = 0; i < k->nstmts; i++)
     if (k->stmt[i].node == n && k->stmt[i].op == OP_BOUND) return k->stmt[i].level;
@@ -60,6 +72,7 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   KLevel level = level_of_check(built->kernel, n);
   if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer, &x->dims);
   if (level == LEVEL_INNER) check_dims(b, &c, &built->inner, &x->dims);
+  check_part(b, &c, n);
   vec_push(b->a, b->check) = c;
   return b->check.n;
 }

@@ -41,6 +41,8 @@ typedef struct Builder {
   // By node: for a root in a loop, the COLLECT into whose memory each step writes the value; 0: the
   // root has memory of its own.
   NodeId *collected_in;
+  // By node: its micro-batch (graph_micro_batches), or NULL; set with the first check.
+  const uint32_t *micro;
   uint32_t *history;   // by carry: 1 + the buffer with its values of all rounds, 0: none
   const NodeId *scan;  // by region: its SCAN node
   RegionId open;       // the innermost open loop, 0: none

@@ -9,11 +9,13 @@
 
 #include <string.h>
 
-// Returns the node whose value `id` has, behind casts and checks of its range.
+// Returns the node whose value `id` has, behind casts, checks of its range, and the choice of a
+// part, such as a micro-batch.
 static NodeId behind(const Graph *g, NodeId id) {
   for (;;) {
     const Node *n = graph_node(g, id);
-    if (n->op != OP_CAST && n->op != OP_BOUND && n->op != OP_RENAME) return id;
+    bool part = n->op == OP_WINDOW && n->attr.nto == 0;
+    if (n->op != OP_CAST && n->op != OP_BOUND && n->op != OP_RENAME && !part) return id;
     id = n->args[0];
   }
 }

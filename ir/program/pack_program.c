@@ -352,6 +352,9 @@ static const PackField check_fields[] = {
     COUNT(Check, rank, MAX_RANK),
     USED(Check, loop, RECORD, rank, .record = &prog_dim_record),
     INT(Check, without, 0, UINT16_MAX),
+    COUNT(Check, row, MAX_RANK),
+    SIZED(Check, first),
+    SIZED(Check, batch),
 };
 static RECORD(Check, check);
 

@@ -520,6 +520,11 @@ typedef struct Check {
   uint8_t rank;
   ProgDim loop[MAX_RANK];
   uint16_t without; // bit i is set if the ids do not have the dim of loop[i]
+  // A step that splits the batch into micro-batches or replicas checks the ids of a part. `row` is
+  // 1 + the index in `loop` of the dim of its rows; 0: there are no parts, or no such dim. `first`
+  // is the number of rows of the batch before the micro-batch, `batch` that of the whole batch.
+  uint8_t row;
+  int64_t first, batch;
 } Check;
 
 typedef struct Program {

@@ -275,14 +275,42 @@ const StepFault *exec_first_fault(const Exec *e) {
   return find_fault(e, position);
 }
 
+// Returns the index in c->loop of the dim of replicas, whose rows have a dim NAME.local; or -1.
+static int replicas_of(const Check *c) {
+  for (int i = 0; i < c->rank; i++) {
+    size_t n = strlen(c->loop[i].name);
+    const char *rows = c->loop[c->row - 1].name;
+    if (!strncmp(rows, c->loop[i].name, n) && !strcmp(rows + n, ".local")) return i;
+  }
+  return -1;
+}
+
+// Returns the check of fault f. The rows of a micro-batch or replica become rows of the batch, in
+// *position too: kind[b=1, b.local=2] of replicas with 4 rows becomes kind[b=6].
+static Check whole_check(const Exec *e, const StepFault *f, int64_t *position) {
+  Check c = e->program->check[f->status.code - 1];
+  if (!c.row) return c;
+  ProgDim *row = &c.loop[c.row - 1];
+  int replicas = replicas_of(&c);
+  position[c.row - 1] += c.first;
+  if (replicas >= 0) {
+    position[c.row - 1] += position[replicas] * row->whole;
+    row->name = c.loop[replicas].name;
+    c.without |= (uint16_t)(1U << replicas);
+  }
+  row->whole = c.batch;
+  return c;
+}
+
 bool exec_fault_row(const Exec *e, const char *over, int64_t rows, FaultRow *out) {
   int64_t position[MAX_RANK] = {0};
   const StepFault *f = e->result == STEP_BAD_INDEX ? find_fault(e, position) : NULL;
   if (!f || !over) return false;
-  const Check *c = &e->program->check[f->status.code - 1];
-  *out = (FaultRow){c->value, c->dim, f->status.value, c->size, -1};
-  for (int i = 0; i < c->rank; i++)
-    if (!strcmp(c->loop[i].name, over) && c->loop[i].whole == rows && !(c->without >> i & 1))
+  const Check c = whole_check(e, f, position);
+  *out = (FaultRow){c.value, c.dim, f->status.value, c.size, -1};
+  for (int i = 0; i < c.rank; i++)
+    if ((i + 1 == c.row || !strcmp(c.loop[i].name, over)) && c.loop[i].whole == rows &&
+        !(c.without >> i & 1))
       out->row = position[i];
   return out->row >= 0;
 }
@@ -313,17 +341,17 @@ void exec_fault(const Exec *e, Diag *d) {
     diag_error(d, DIAG_FAILURE, (Pos){0}, "a step failed and no processor says why");
     return;
   }
-  const Check *c = &e->program->check[f->status.code - 1];
+  const Check c = whole_check(e, f, position);
   char where[512] = "";
   size_t n = 0;
-  for (int i = 0; i < c->rank && n < sizeof where; i++)
-    if (!(c->without >> i & 1))
-      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "",
-                            c->loop[i].name, (long long)position[i]);
+  for (int i = 0; i < c.rank && n < sizeof where; i++)
+    if (!(c.without >> i & 1))
+      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "", c.loop[i].name,
+                            (long long)position[i]);
   char loops[256] = "";
   loops_text(e->program, f, loops, sizeof loops);
-  diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s%s",
-             c->value ? c->value : "an index", n ? "[" : "", where, n ? "]" : "",
-             (long long)f->status.value, (long long)(c->size - 1), c->dim ? " of dim " : "",
-             c->dim ? c->dim : "", loops);
+  diag_error(d, DIAG_INDEX_RANGE, c.pos, "%s%s%s%s is %lld, outside 0..%lld%s%s%s",
+             c.value ? c.value : "an index", n ? "[" : "", where, n ? "]" : "",
+             (long long)f->status.value, (long long)(c.size - 1), c.dim ? " of dim " : "",
+             c.dim ? c.dim : "", loops);
 }

@@ -50,21 +50,28 @@ static uint32_t input_of(const FeedInput *input, uint32_t n, const char *name) {
 }
 
 void step_fault(const Exec *e, const Feed *f, int64_t since, Diag *d) {
+  replica_fault(e, f, since, 0, 1, d);
+}
+
+void replica_fault(const Exec *e, const Feed *f, int64_t since, int64_t replica, int64_t replicas,
+                   Diag *d) {
   const FeedInput *input;
   char place[1024];
   FaultRow r;
   exec_fault(e, d);
   uint32_t n = f ? feed_inputs(f, &input) : 0;
   const char *over = n ? input[0].dim[input[0].over] : NULL;
-  // A program of its own runs an incomplete batch. Rows of a micro-batch are not those of the
-  // batch.
-  int64_t given = since ? feed_batch(f) : feed_given(f);
-  if (!over || (!exec_fault_row(e, over, feed_batch(f), &r) && !exec_fault_row(e, over, given, &r)))
-    return;
+  if (!over) return;
+  // A program of its own runs an incomplete batch.
+  int64_t part = feed_batch(f) / replicas, given = since ? part : feed_given(f);
+  if (!exec_fault_row(e, over, part, &r) && !exec_fault_row(e, over, given, &r)) return;
+  r.row += replica * part;
   // An index that is computed from inputs is of their rows, which belong together.
   uint32_t which = input_of(input, n, r.value);
+  char of[48] = "";
+  if (replicas > 1) snprintf(of, sizeof of, ", of replica %lld,", (long long)replica);
   if (feed_row_place(f, which < n ? which : 0, since, r.row, place, sizeof place))
-    diag_note(d, (Pos){0}, "row %lld of the batch is %s", (long long)r.row, place);
+    diag_note(d, (Pos){0}, "row %lld of the batch%s is %s", (long long)r.row, of, place);
   if (which < n && r.dim && r.index >= r.size)
     diag_hint(d, "the size of %s is %lld; with --set %s=%lld there is a place for %lld", r.dim,
               (long long)r.size, r.dim, (long long)r.index + 1, (long long)r.index);

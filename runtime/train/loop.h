@@ -11,5 +11,9 @@ void give_batch(Exec *e, Feed *f, const void **data);
 // the row with a bad index is. Since the batch of the step, f has given `since` more. f may be
 // NULL.
 void step_fault(const Exec *e, const Feed *f, int64_t since, Diag *d);
+// The same for a step of e with the rows of replica number `replica` of `replicas`, an equal part
+// of the batch.
+void replica_fault(const Exec *e, const Feed *f, int64_t since, int64_t replica, int64_t replicas,
+                   Diag *d);
 
 #endif

@@ -14,6 +14,7 @@
 // Replicas meet (stale_run returns) where a log line, an evaluation or a checkpoint is due. Then
 // all updates of the same steps have been made, and the tensors are those of a training without
 // servers.
+#include "runtime/train/loop.h"
 #include "runtime/train/stale_internal.h"
 
 #include <limits.h>
@@ -149,7 +150,11 @@ static int say_failed(Stale *s, Diag *d) {
   for (int64_t k = 0; k < s->stale->own; k++) {
     StaleGroup *g = &s->group[k];
     if (g->result == STEP_NOT_FINITE) return say_not_finite(g, d);
-    if (g->result == STEP_BAD_INDEX) return exec_fault(g->exec, d), diag_exit(d);
+    if (g->result == STEP_BAD_INDEX) {
+      replica_fault(g->exec, s->job->feed, s->batches.next - 1 - g->step, g->replica,
+                    s->stale->replicas, d);
+      return diag_exit(d);
+    }
   }
   (void)ranks_lost(d);
   return diag_exit(d);
