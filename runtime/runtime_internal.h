@@ -66,8 +66,11 @@ void datafile_close(Datafile *f);
 // Opens a file again whose path and size are known, and which ranks do not compare. Returns false
 // with a reason in `why` if it cannot be opened or has another size.
 MUST_USE bool datafile_again(Datafile *f, char *why);
+// Returns what a file of another program is, and how to make one of it that meshc reads; NULL if
+// the file does not begin as one of these. The text is static.
+const char *foreign_hint(const Datafile *f);
 // Reports that the file at `path` is malformed: `why` is the rest of a sentence that begins with
-// the path. Returns false.
+// the path. If it is the file of another program, a hint says so. Returns false.
 bool file_malformed(const char *path, const char *why, Diag *d, Pos at);
 // Reports that the file at `path` cannot be written. `error` is the errno, or 0 if the content of
 // the file could not be made.

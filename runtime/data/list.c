@@ -224,6 +224,8 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
   } else if (ends(f->path, "-ubyte") || ends(f->path, ".gz") || looks_like_idx(f)) {
     out->format = "idx";
     list = list_idx;
+  } else if (foreign_hint(f)) {
+    return file_malformed(f->path, "is a file of another program", d, at);
   }
   return list(a, f, out, why) || file_malformed(f->path, why, d, at);
 }

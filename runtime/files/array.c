@@ -76,6 +76,7 @@ ArrayFormat array_format(const Datafile *f) {
     return FORMAT_SAFETENSORS;
   if (!datafile_read(f, 0, f->size < 9 ? f->size : 9, b, why)) return FORMAT_NONE;
   if (memcmp(b, "\x93NUMPY", 6) == 0) return FORMAT_NPY;
+  if (foreign_hint(f)) return FORMAT_NONE; // archives of other programs
   if (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PK\5\6", 4) == 0) return FORMAT_NPZ;
   return b[8] == '{' ? FORMAT_SAFETENSORS : FORMAT_NONE;
 }
@@ -178,23 +179,37 @@ typedef bool ReadFormat(Array *out, const Datafile *f, const char *key, bool map
 static ReadFormat *const readers[] = {
     [FORMAT_NPY] = read_npy, [FORMAT_NPZ] = read_npz, [FORMAT_SAFETENSORS] = read_safetensors};
 
+// Returns the name of the only array of a file, which the caller frees; NULL if it has several.
+static char *only_array(const char *path) {
+  Arena *a = arena_new();
+  const char **name;
+  bool one = array_names(a, path, &name, diag_new(a), (Pos){0}) && name[0] && !name[1];
+  char *only = one ? mem_text(name[0]) : NULL;
+  arena_free(a);
+  return only;
+}
+
 static bool read_file(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
   Datafile f;
   char why[WHY] = "is no .npy, .npz or .safetensors file";
   *out = (Array){0};
   if (!datafile_open(&f, path, d, at)) return false;
   ArrayFormat format = array_format(&f);
-  bool ok = false;
-  if (format != FORMAT_NONE && format != FORMAT_NPY && !key)
+  bool ok = false, named = format != FORMAT_NONE && format != FORMAT_NPY;
+  char *only = named && !key ? only_array(path) : NULL;
+  if (only) key = only;
+  if (named && !key)
     why_not(why, "holds several arrays: name one");
   else if (format != FORMAT_NONE && format != FORMAT_INDEX)
     ok = readers[format](out, &f, key, map, why);
   datafile_close(&f);
-  if (ok) return true;
-  (void)file_malformed(path, why, d, at);
-  if (format != FORMAT_NONE && format != FORMAT_NPY) array_hint(path, key, d);
-  array_free(out);
-  return false;
+  if (!ok) {
+    (void)file_malformed(path, why, d, at);
+    if (named) array_hint(path, key, d);
+    array_free(out);
+  }
+  free(only);
+  return ok;
 }
 
 void array_hint(const char *path, const char *key, Diag *d) {

@@ -18,11 +18,6 @@ static void say_missing(Diag *d, Pos at, const char *path, const char *why) {
                  "model, with a package the current one");
 }
 
-bool file_malformed(const char *path, const char *why, Diag *d, Pos at) {
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
-  return false;
-}
-
 // Opens the regular file at out->path, and sets its size. Returns false with the errno, or 0 if it
 // is no regular file.
 static bool open_regular(Datafile *out, int *error) {
@@ -37,6 +32,15 @@ static bool open_regular(Datafile *out, int *error) {
   }
   datafile_close(out);
   return false;
+}
+
+bool file_malformed(const char *path, const char *why, Diag *d, Pos at) {
+  Datafile f = {-1, 0, path};
+  int error;
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  const char *hint = open_regular(&f, &error) ? foreign_hint(&f) : NULL;
+  datafile_close(&f);
+  return hint && diag_hint(d, "%s", hint);
 }
 
 bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
