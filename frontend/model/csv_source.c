@@ -160,8 +160,5 @@ bool csv_check(Build *b, const DataSource *s) {
     return diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "a field is either a class or a date");
   if ((s->seconds || s->since != 0) && !s->date)
     return diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "unit and since are for dates: add date = iso");
-  if (s->separator && s->separator[0] == ',' && s->decimal && s->decimal[0] == ',')
-    return diag_error(b->d, DIAG_BAD_BLOCK, s->pos,
-                      "a comma cannot be both the separator and the decimal sign");
   return true;
 }

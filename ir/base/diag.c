@@ -284,7 +284,7 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
     if (other > LONGEST_NAME) continue;
     size_t longer = length > other ? length : other;
     int allowed = longer == 2 ? 1 : (int)(longer / 3);
-    int distance = edit_distance(name, length, names[i], other);
+    int distance = strcasecmp(name, names[i]) ? edit_distance(name, length, names[i], other) : 0;
     if (distance > allowed || distance >= best_distance) continue;
     best = names[i];
     best_distance = distance;

@@ -2,6 +2,7 @@
 // or how it must be written.
 #include "runtime/data/csv_source_internal.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,28 @@ static bool is_amount(const CsvField *field) {
   return digit && !letter;
 }
 
+// What to write for texts that are no numbers and mean one.
+static const char *advise_word(const CsvFile *f, const CsvField *field, int64_t column) {
+  static const char *const truth[] = {"true", "false", "yes", "no"};
+  static const char *const infinite[] = {"inf",      "+inf",      "-inf",
+                                         "infinity", "+infinity", "-infinity"};
+  char word[16] = {0};
+  if (f->name && f->name[column] && strlen(f->name[column]) == field->n &&
+      !memcmp(f->name[column], field->text, field->n))
+    return "this line repeats the header: remove it; several files are one source by stars, "
+           "\"part-*.csv\"";
+  if (field->n < sizeof word)
+    for (size_t i = 0; i < field->n; i++) word[i] = (char)tolower((unsigned char)field->text[i]);
+  for (size_t i = 0; i < countof(truth); i++)
+    if (!strcmp(word, truth[i]))
+      return i < 2 ? "classes = (\"false\", \"true\"), as the file writes them, reads 0 and 1"
+                   : "classes = (\"no\", \"yes\"), as the file writes them, reads 0 and 1";
+  for (size_t i = 0; i < countof(infinite); i++)
+    if (!strcmp(word, infinite[i]))
+      return "numbers are finite: write a large one, or leave it empty";
+  return NULL;
+}
+
 static void advise_number(const CsvFile *f, const CsvField *field, char *out, size_t room) {
   double x;
   char other = f->format.decimal == '.' ? ',' : '.';
@@ -87,7 +110,10 @@ static void advise_number(const CsvFile *f, const CsvField *field, char *out, si
 void csv_advise(CsvDecoder *c, const CsvFile *f, const CsvField *field, int64_t column) {
   const DataSource *s = c->input->source;
   size_t room = sizeof c->advice;
-  if (csv_means_missing(field->text, field->n))
+  const char *word = s->classes ? NULL : advise_word(f, field, column);
+  if (word)
+    snprintf(c->advice, room, "%s", word);
+  else if (csv_means_missing(field->text, field->n))
     advise_missing(c, c->advice, room);
   else if (s->classes)
     advise_class(c, c->advice, room);

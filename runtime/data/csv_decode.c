@@ -93,7 +93,8 @@ static void refuse_width(const CsvFile *f, const char *p, const char *end, CsvRo
 
 void csv_decode(CsvDecoder *c, const CsvFile *f, const char *p, const char *end, CsvRow *out) {
   const DataSource *s = c->input->source;
-  bool plain = !s->classes && !s->date && s->missing != MISSING_MASK;
+  bool plain = !s->classes && !s->date && s->missing != MISSING_MASK &&
+               f->format.separator != f->format.decimal;
   const char separator = f->format.separator, decimal = f->format.decimal, *start = p;
   const int32_t *slot = f->slot;
   c->nmissing = 0;
@@ -156,12 +157,12 @@ static bool is_utf8(const CsvRecord *r) {
   return good;
 }
 
-// Returns whether all fields of a row are numbers, so that it is hardly a header.
+// Returns whether a field of the row is a number, so that it is hardly a header.
 static bool has_numbers(const CsvRecord *r) {
   double x;
-  bool good = true;
-  for (uint32_t i = 0; i < r->n; i++) good &= csv_number(r->field[i], strlen(r->field[i]), '.', &x);
-  return good;
+  bool some = false;
+  for (uint32_t i = 0; i < r->n; i++) some |= csv_number(r->field[i], strlen(r->field[i]), '.', &x);
+  return some;
 }
 
 static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord *r, bool header,
@@ -177,8 +178,6 @@ static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord
   diag_nearest(d, text, r->field, r->n);
   if (!is_utf8(r))
     diag_hint(d, "the file is not UTF-8: iconv -f latin1 -t utf-8 converts texts of Latin-1");
-  else if (memchr(r->field[r->n > 1], '\r', strlen(r->field[r->n > 1])))
-    diag_hint(d, "its lines end in CR alone: tr '\\r' '\\n' <old.csv >new.csv converts them");
   else if (r->field[0][0] == '#')
     diag_hint(d, "its first line is a comment: remove it, so that the header comes first");
   else if (has_numbers(r))
@@ -187,6 +186,13 @@ static bool say_no_column(const CsvDecoder *c, const CsvFile *f, const CsvRecord
   else if (r->n == 1)
     diag_hint(d, "its first line has one column; separator = \";\" or another one divides it");
   return false;
+}
+
+static bool say_two_columns(const CsvDecoder *c, const CsvFile *f, const char *name, uint32_t first,
+                            uint32_t second, Diag *d) {
+  diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "%s has two columns \"%.80s\": %u and %u", f->path,
+             name, first, second);
+  return diag_hint(d, "rename one of them, or choose by number: column = %u", first);
 }
 
 // Gives a place to each column of the header that the source names. Returns false after an error.
@@ -201,6 +207,8 @@ static bool named_columns(CsvDecoder *c, CsvFile *f, const CsvRecord *r, bool he
     while (i < r->n && (!header || strlen(r->field[i]) != n || memcmp(r->field[i], name, n) != 0))
       i++;
     if (i == r->n) return say_no_column(c, f, r, header, name, n, d);
+    for (uint32_t k = i + 1; header && k < r->n; k++)
+      if (!strcmp(r->field[k], r->field[i])) return say_two_columns(c, f, r->field[i], i, k, d);
     if (f->slot[i] >= 0) {
       diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "the column \"%s\" of %s is named twice",
                  r->field[i], f->path);
@@ -307,6 +315,14 @@ static bool place_columns(CsvDecoder *c, CsvFile *f, const CsvHead *h, Diag *d) 
   return true;
 }
 
+// Returns whether the whole text is one row with CR in it: that of a file whose lines end in CR.
+static bool ends_in_cr(const CsvText *t, const CsvHead *h) {
+  bool some = false;
+  for (uint32_t i = 0; h->n == 1 && i < h->row[0].n; i++)
+    some |= strchr(h->row[0].field[i], '\r') != NULL;
+  return some && !memchr(t->at, '\n', (size_t)t->n);
+}
+
 bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
   const DataSource *s = c->input->source;
   CsvFormat asked = {s->separator ? s->separator[0] : 0, s->decimal ? s->decimal[0] : '.'};
@@ -324,6 +340,10 @@ bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
                (long long)csv_line(f->path, offset), why);
   } else if (h.n == 0) {
     good = file_malformed(f->path, "has no rows", d, c->input->pos);
+  } else if (ends_in_cr(&f->text, &h)) {
+    (void)file_malformed(f->path, "has no line ends but CR", d, c->input->pos);
+    good = diag_hint(d, "its lines end in CR alone: tr '\\r' '\\n' <old.csv >new.csv converts "
+                        "them");
   } else {
     good = place_columns(c, f, &h, d) && facts_fit(c, f, d);
   }

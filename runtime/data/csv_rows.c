@@ -457,10 +457,15 @@ static bool take_facts(Arena *a, CsvRows *c, const Sums *s, SourceFacts *out, Di
   *out = (SourceFacts){.input = x->input->name, .mean = mean};
   for (int64_t i = 0; s->sum && i < x->columns; i++) {
     if (!s->count[i] || !isfinite(s->sum[i])) {
+      const CsvFile *f = &c->file[0];
+      int64_t column = 0;
+      while (f->slot[column] != i) column++;
       diag_error(d, DIAG_DATA_VALUE, x->input->pos,
-                 "%s: a column has no value, or too large ones, so it has no mean",
-                 c->file[0].path);
-      return false;
+                 "%s: column %lld%s%.80s%s has %s, so it has no mean", f->path, (long long)column,
+                 f->name[column] ? " \"" : "", f->name[column] ? f->name[column] : "",
+                 f->name[column] ? "\"" : "",
+                 s->count[i] ? "values that are too large" : "no value");
+      return diag_hint(d, "leave the column out, or say missing = zero or a number");
     }
     mean[out->nmeans++] = s->sum[i] / (double)s->count[i];
   }
