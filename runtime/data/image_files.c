@@ -43,17 +43,31 @@ static void add(ImageFiles *f, char *path) {
   f->path[f->n++] = path;
 }
 
+// Counts a file that is left out, if it is an image of another kind.
+static void leave_out(ImageFiles *f, const char *path) {
+  static const char *const ends[] = {".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif"};
+  const char *end = strrchr(path, '.');
+  for (size_t i = 0; end && i < countof(ends); i++) {
+    if (strcasecmp(end, ends[i]) != 0) continue;
+    if (f->others++ == 0) f->other = mem_text(path);
+  }
+}
+
 // Adds the images of a folder to `files`, and its folders to `folders` if that is not NULL. Names
 // that begin with a period are left out. Returns false if the folder cannot be read.
 static bool read_folder(const char *path, ImageFiles *files, ImageFiles *folders) {
   DIR *folder = mem_opendir(path);
   if (!folder) return false;
   for (const struct dirent *e; (e = readdir(folder));) {
-    if (e->d_name[0] == '.' || (!folders && !is_image(e->d_name))) continue;
+    if (e->d_name[0] == '.') continue;
     char *name = path_under(path, e->d_name);
-    if (is_image(name))
+    if (is_image(name)) {
       add(files, name);
-    else if (folders && is_folder(name))
+      continue;
+    }
+    bool inner = folders && is_folder(name);
+    if (!inner) leave_out(files, name);
+    if (inner)
       add(folders, name);
     else
       free(name);
@@ -67,41 +81,52 @@ static bool say_unread(const char *path, Diag *d, Pos at) {
                     strerror(errno));
 }
 
-// Returns true if none of the folders has an image. A folder with images of its own leaves its
-// folders out, so that a stray image would hide all classes.
-static bool check_hidden(const char *path, const ImageFiles *own, const ImageFiles *folders,
+// Returns true if none of the folders, which are not read, has an image. `path` is the folder that
+// has them, `depth` the number of folders between it and that of the source. `own` is an image of
+// the folder itself, or NULL.
+static bool check_hidden(const char *path, int depth, const char *own, const ImageFiles *folders,
                          Diag *d, Pos at) {
   ImageFiles hidden = {0};
   for (int64_t i = 0; i < folders->n && hidden.n == 0; i++)
     (void)read_folder(folders->path[i], &hidden, NULL);
   bool good = hidden.n == 0;
-  if (!good) {
+  if (!good && own)
     diag_error(d, DIAG_DATA_SHAPE, at,
-               "%s has images of its own, such as %s, and in folders, such as %s", path,
-               own->path[0], hidden.path[0]);
+               "%s has images of its own, such as %s, and in folders, such as %s", path, own,
+               hidden.path[0]);
+  else if (!good)
+    diag_error(d, DIAG_DATA_SHAPE, at, "%s has images in folders, such as %s, which are not read",
+               path, hidden.path[0]);
+  if (!good && depth)
+    diag_hint(d, "the images of a class are in one folder: move them there");
+  else if (!good)
     diag_hint(d,
               "move the ones or the others, or write the path with stars: \"%s/*/*\" are those "
               "in folders",
               path);
-  }
   image_files_free(&hidden);
+  return good;
+}
+
+// Adds the images of a folder of a folder.
+static bool list_inner(const char *path, ImageFiles *out, Diag *d, Pos at) {
+  ImageFiles inner = {0};
+  int64_t before = out->n;
+  bool good = read_folder(path, out, &inner) || say_unread(path, d, at);
+  const char *own = out->n > before ? out->path[before] : NULL;
+  good = good && check_hidden(path, 1, own, &inner, d, at);
+  image_files_free(&inner);
   return good;
 }
 
 // Adds the images of a folder or, if it has none, of its folders.
 static bool list_folder(const char *path, ImageFiles *out, Diag *d, Pos at) {
   ImageFiles inner = {0};
-  bool good = read_folder(path, out, &inner);
-  int64_t own = out->n;
-  const char *bad = path;
-  for (int64_t i = 0; i < inner.n && good && own == 0; i++) {
-    good = read_folder(inner.path[i], out, NULL);
-    if (!good) bad = inner.path[i];
-  }
-  if (!good)
-    (void)say_unread(bad, d, at);
-  else if (own)
-    good = check_hidden(path, out, &inner, d, at);
+  bool good = read_folder(path, out, &inner) || say_unread(path, d, at);
+  bool own = out->n > 0;
+  for (int64_t i = 0; i < inner.n && good && !own; i++)
+    good = list_inner(inner.path[i], out, d, at);
+  if (good && own) good = check_hidden(path, 0, out->path[0], &inner, d, at);
   image_files_free(&inner);
   return good;
 }
@@ -150,6 +175,7 @@ bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
 void image_files_free(ImageFiles *f) {
   for (int64_t i = 0; i < f->n; i++) free(f->path[i]);
   free(f->path);
+  free(f->other);
   *f = (ImageFiles){0};
 }
 

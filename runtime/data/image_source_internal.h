@@ -10,11 +10,14 @@
 // -- image_files.c ------------------------------------------------------------------------------
 typedef struct ImageFiles {
   int64_t n, room;
-  char **path; // in the order of their bytes
+  char **path;    // in the order of their bytes
+  int64_t others; // number of images of other kinds, such as .webp, in the folders that were read
+  char *other;    // the path of one of them, or NULL
 } ImageFiles;
 // Lists the images that a path stands for: a file; files that match the stars of the shell; those
 // of a folder or, if it has none, of its folders. Files with another ending than .png, .jpg and
-// .jpeg are left out, unless the path names one file. Returns false after an error in d.
+// .jpeg are left out, unless the path names one file. Returns false after an error in d. Images in
+// folders that are not read are an error.
 MUST_USE bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at);
 void image_files_free(ImageFiles *f);
 // Sets *name to the name of the folder that a file is in, and returns its length.

@@ -104,6 +104,11 @@ bool source_images(RowSource *s, Diag *d) {
   if (!find_axes(s, m, d) || !image_files(s->path, &m->files, d, s->input->pos) ||
       !open_libraries(s, &m->files, d))
     return false;
+  if (m->files.others)
+    diag_warning(d, DIAG_IMAGES_LEFT_OUT, s->input->pos,
+                 "%lld image%s of %s %s left out, such as %s: only PNG and JPEG are read",
+                 (long long)m->files.others, plural(m->files.others), s->path,
+                 m->files.others == 1 ? "is" : "are", m->files.other);
   record(s, &m->files);
   int64_t ranks = s->input->parts > 1 ? s->input->parts : 1;
   m->room_at_first = s->input->keep ? s->input->keep : memory_free_bytes() / FREE_PART / ranks;
