@@ -303,6 +303,7 @@ int main(void) {
   net *m = net_init();
   for (int i = 0; i < net_x_ELEMENTS; i++) x[i] = (float)(i % 10) * 0.1f;
   if (!m || net_run(m, x, y)) return puts(net_error()), 1;
+  if (net_run(NULL, x, y) != 2) return puts("a NULL handle runs"), 1;
   for (int i = 0; i < net_y_ELEMENTS; i++) printf("y %a\n", (double)y[i]);
   net_free(m);
   return 0;

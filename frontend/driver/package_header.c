@@ -102,7 +102,7 @@ void put_header(FILE *f, const Interface *i) {
           " *   if (m == NULL || %s_%s(m, ...) != 0) puts(%s_error());\n"
           " *   %s_free(m);\n"
           " *\n%s"
-          " * Threads: a %s is used by one thread at a time, different ones by different threads "
+          " * Threads: one %s is used by one thread at a time, different ones by different threads "
           "at the\n"
           " * same time. It has threads of its own. Nothing is printed, and no call ends the "
           "process. */\n"
@@ -177,6 +177,7 @@ static void put_run_body(FILE *f, const Interface *i) {
   each(f, i, put_array);
   fprintf(f,
           "  };\n  meshc_error *e = NULL;\n"
+          "  if (!m) return no_handle();\n"
           "  int code = meshc_run(m->program, array, %d, array + %d, %d, &e);\n"
           "  if (code) keep(e);\n  return code;\n}\n",
           nin, nin, nout);
@@ -187,6 +188,7 @@ static void put_generate_body(FILE *f, const Interface *i) {
   fprintf(f, " {\n"
              "  const meshc_sampling how = {max_tokens, temperature, top_k, top_p, seed, 0, 0};\n"
              "  meshc_error *e = NULL;\n"
+             "  if (!m) return no_handle();\n"
              "  int code = meshc_generate(m->model, prompt, size, &how, text, context, &e);\n"
              "  if (code) keep(e);\n  return code;\n}\n");
 }
@@ -210,6 +212,8 @@ void put_source(FILE *f, const Interface *i, const char *packed) {
       "  const meshc_message *m = meshc_error_at(e, 0);\n"
       "  snprintf(why, sizeof why, \"%%s [%%s]\", m ? m->text : \"failed\", m ? m->code : \"\");\n"
       "  meshc_error_free(e);\n}\n\n"
+      "static int no_handle(void) {\n"
+      "  snprintf(why, sizeof why, \"the handle is NULL [E0601]\");\n  return 2;\n}\n\n"
       "API const char *%s_error(void) { return why; }\n\n"
       "API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n"
       "API %s *%s_init(void) {\n"
