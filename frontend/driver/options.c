@@ -38,6 +38,32 @@ const char *command_name(CommandId id) { return command_row[id].name; }
 
 // -- parsing ------------------------------------------------------------------------------------
 
+// Names that options have in other programs, and what is written here in a command that takes
+// --set.
+static const char *const usual[][2] = {
+    {"--epochs", "--set train.epochs=N"},
+    {"--steps", "--set train.steps=N"},
+    {"--lr", "--set train.optimizer.lr=X"},
+    {"--learning-rate", "--set train.optimizer.lr=X"},
+    {"--batch-size", "--set b=N, if b is the dim of the batch"},
+    {"--gpu", "--device cuda"},
+    {"--output", "--out, or --save-params FILE of train"},
+    {"--out", "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
+    {"--save", "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
+};
+
+// Says what to write in place of an option that the command lacks.
+static bool say_usual(Diag *d, const Options *o, const char *given) {
+  bool sets = option_row[OPTION_SET].commands & 1u << o->command;
+  bool trains = o->command == COMMAND_TRAIN;
+  for (size_t i = 0; i < countof(usual) && sets; i++)
+    if (strcmp(given, usual[i][0]) == 0 && (trains || !strstr(usual[i][1], "--save-params")))
+      return diag_hint(d, "write %s", usual[i][1]);
+  return diag_hint(d, "see meshc %s --help%s", command_name(o->command),
+                   sets ? "; keys of the model are changed with --set, as in --set train.epochs=3"
+                        : "");
+}
+
 static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n) {
   const char *names[OPTION_COUNT + 1];
   size_t known = 0;
@@ -56,10 +82,7 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
              command_name(o->command));
   bool sets = option_row[OPTION_SET].commands & 1u << o->command;
   if (!sets || text_nearest(given, names, known)) return diag_nearest(d, given, names, known);
-  return diag_hint(d,
-                   "see meshc %s --help; keys of the model are changed with --set, as in --set "
-                   "train.epochs=3",
-                   command_name(o->command));
+  return say_usual(d, o, given);
 }
 
 // Finds the row of the option table that `text`, n bytes, names for a command, by its long or short
@@ -95,7 +118,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   if (!(row->commands & 1u << o->command)) {
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s is not an option of %s", row->name,
                command_name(o->command));
-    return diag_hint(d, "see meshc %s --help", command_name(o->command));
+    return say_usual(d, o, row->name);
   }
   if (equals && !row->argument)
     return diag_error(d, DIAG_USAGE, (Pos){0}, "%s takes no argument", row->name);
@@ -120,6 +143,9 @@ bool command_find(const char *name, Diag *d, CommandId *out) {
     if (strcmp(name, names[i]) == 0) return true;
   }
   diag_error(d, DIAG_USAGE, (Pos){0}, "unknown command '%s'", name);
+  size_t n = strlen(name);
+  if (n > 5 && strcmp(name + n - 5, ".mesh") == 0)
+    return diag_hint(d, "name what to do first: meshc check %s, or meshc train %s", name, name);
   return diag_nearest(d, name, names, countof(names));
 }
 
@@ -141,10 +167,13 @@ static bool count_arguments(const Options *o, Diag *d) {
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s needs a %s", command_name(o->command),
                strncmp(form, "MODEL", 5) == 0  ? "model file"
                : strncmp(form, "NAME", 4) == 0 ? "name"
-                                               : "data file");
+                                               : "file");
   else
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);
+  if (o->argument.n > most && option_given(o, OPTION_RESUME) &&
+      strspn(o->argument.at[most], "0123456789") == strlen(o->argument.at[most]))
+    return diag_hint(d, "the step follows '=': --resume=%s", o->argument.at[most]);
   return diag_hint(d, "see meshc %s --help", command_name(o->command));
 }
 
