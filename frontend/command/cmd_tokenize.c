@@ -62,6 +62,20 @@ static const char *read_text(Session *s, size_t *n) {
   return text;
 }
 
+// The file has ids and no head: an ending of files of arrays would mislead their readers.
+static bool check_ending(const Session *s) {
+  static const char *const arrays[] = {".npy", ".npz", ".safetensors", ".csv", ".json"};
+  const char *path = option_text(s->opt, OPTION_OUT);
+  for (size_t i = 0; path && i < countof(arrays); i++) {
+    if (!text_ends(path, arrays[i])) continue;
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
+               "tokenize writes no %s files", arrays[i]);
+    return diag_hint(s->diag, "name a .bin file: it has the ids as numbers of 2 or 4 bytes, which "
+                              "tokens(...) reads");
+  }
+  return true;
+}
+
 int cmd_tokenize(Session *s) {
   const char *path = option_text(s->opt, OPTION_VOCAB);
   if (!path) {
@@ -71,7 +85,7 @@ int cmd_tokenize(Session *s) {
   }
   IdList ids = {0};
   size_t n;
-  const char *text = outputs_check(s) ? read_text(s, &n) : NULL;
+  const char *text = outputs_check(s) && check_ending(s) ? read_text(s, &n) : NULL;
   if (!text) return 0;
   Vocabulary *v = vocabulary_open(path, s->diag, (Pos){0});
   if (v) vocabulary_encode(v, text, n, &ids);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/base/hash.h"
@@ -63,15 +64,27 @@ int vocabulary_paths(Arena *a, const char *path, const VocabularyKind **kind,
   return (*kind)->n;
 }
 
+static bool say_no_vocabulary(const char *path, Diag *d, Pos at) {
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", path);
+  return diag_hint(d, "it reads vocab.json with merges.txt beside it, and tokenizer.model of "
+                      "SentencePiece; of a tokenizer.json with BPE of bytes, "
+                      "tokenizers.Tokenizer.from_file(FILE).model.save(DIR) writes the first two");
+}
+
+// Returns whether the path is that of the merges of a vocabulary, or of a folder without one.
+static bool is_other(const char *path) {
+  struct stat s;
+  for (size_t i = 0; i < countof(kinds); i++)
+    if (kinds[i].n == 2 && ends_in(path, kinds[i].name[1])) return true;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
 bool vocabulary_files(Arena *a, const char *path, Diag *d, Pos at,
                       VocabularyFile out[VOCABULARY_FILES], const VocabularyKind **kind) {
   const char *file[VOCABULARY_FILES];
   int n = vocabulary_paths(a, path, kind, file);
-  if (n == 1 && ends_in(file[0], ".json")) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is no vocabulary that meshc reads", file[0]);
-    return diag_hint(d,
-                     "it reads vocab.json with merges.txt, and tokenizer.model of SentencePiece");
-  }
+  if (n == 1 && (ends_in(file[0], ".json") || is_other(file[0])))
+    return say_no_vocabulary(file[0], d, at);
   for (int i = 0; i < n; i++)
     if (!read_file(a, file[i], d, at, &out[i])) return false;
   return true;
