@@ -116,9 +116,10 @@ MESHC_API meshc_model *meshc_open_text(const char *text, size_t size, const char
 /* Opens a package: a model that `meshc compile` has compiled, in the folder `path`. It needs no
  * compiler: a program that opens only packages links libmeshc_run, 1/30 of libmeshc, in which
  * meshc_open_file and meshc_open_text are errors. meshc_compile then returns a program of the
- * package; the values that it can fetch were chosen when the package was made. meshc_train,
- * meshc_evaluate and meshc_json are errors. The only option is "threads". Returns NULL after an
- * error, else the model, which the caller frees with meshc_close. */
+ * package; the values that it can fetch were chosen when the package was made. meshc_train needs a
+ * package of --for train; meshc_evaluate and meshc_json are errors. The options are "threads" and
+ * "data-dir", the folder where the paths of the data begin. Returns NULL after an error, else the
+ * model, which the caller frees with meshc_close. */
 MESHC_API meshc_model *meshc_open_package(const char *path, const meshc_options *options,
                                           meshc_error **error);
 /* Opens a packed package of `size` bytes (docs/package.md), which must live as long as the model.

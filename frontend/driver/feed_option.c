@@ -162,6 +162,16 @@ static bool read_source(Session *s, const Decl *decl, SourceKind kind, const cha
   return feed_array(&in, NULL, &out->array, &out->dropped, s->diag);
 }
 
+// Adds that the ending of a name says that a file is CSV, if this one may be a table. Returns
+// false.
+static bool hint_table(Session *s, const char *path) {
+  static const char *const tables[] = {".txt", ".data", ".dat", ".tab"};
+  for (size_t i = 0; i < countof(tables); i++)
+    if (text_ends(path, tables[i]))
+      return diag_hint(s->diag, "a table is known by the end of its name: .csv, .tsv, .csv.gz");
+  return false;
+}
+
 static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) {
   const char *equals = strchr(use->text, '='), *path, *key;
   if (!equals || equals == use->text)
@@ -182,7 +192,7 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
     return read_source(s, decl, kind, path, rows_of, use->pos, out) &&
            check_shape(s, decl, &out->array, rows_of, false, use->pos);
   }
-  if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
+  if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return hint_table(s, path);
   return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);
 }

@@ -85,20 +85,29 @@ static void list_up(Params *p, const char **list, const char *name) {
   *list = *list ? arena_printf(p->s->arena, "%s, %s", *list, name) : name;
 }
 
+// Returns whether a list, which ends in NULL, has a name.
+static bool in_list(const char *const *list, const char *name) {
+  while (*list && strcmp(*list, name) != 0) list++;
+  return *list != NULL;
+}
+
 // Reports the arrays of the file whose names are no parameter or state of the model. They are
 // errors, or with --params-partial are only listed in p->ignored. Returns false after errors.
 static bool refuse_unknown(Params *p) {
   const Graph *g = p->s->model->graph;
-  const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < g->decl.n; i++)
-    if (g->decl.at[i].kind != DECL_INPUT)
-      known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
+  const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1),
+             **lacking = arena_array(p->s->arena, const char *, g->decl.n + 1);
+  uint32_t n = 0, nlacking = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    if (g->decl.at[i].kind == DECL_INPUT) continue;
+    known[n] = params_name(p->s, &p->map, g->decl.at[i].name);
+    if (!in_list(p->name, known[n])) lacking[nlacking++] = known[n];
+    n++;
+  }
+  known[n] = NULL;
   bool good = true;
   for (const char **name = p->name; *name; name++) {
-    bool found = params_of_optimizer(*name) || params_of_data(*name);
-    for (uint32_t i = 0; i < n && !found; i++) found = strcmp(known[i], *name) == 0;
-    if (found) continue;
+    if (params_of_optimizer(*name) || params_of_data(*name) || in_list(known, *name)) continue;
     if (p->partial) {
       list_up(p, &p->ignored, *name);
       continue;
@@ -107,7 +116,7 @@ static bool refuse_unknown(Params *p) {
     if (!is_shown(&p->strange)) continue;
     diag_error(p->s->diag, DIAG_PARAM_UNKNOWN, p->pos,
                "the model has no parameter or state '%s', which %s holds", *name, p->path);
-    diag_nearest(p->s->diag, *name, known, n);
+    diag_nearest(p->s->diag, *name, lacking, nlacking);
   }
   say_more(p, DIAG_PARAM_UNKNOWN, p->strange, "holds, of such names,");
   return good;

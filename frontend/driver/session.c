@@ -204,6 +204,19 @@ static bool named_as_model(const Session *s, const char *path) {
   return true;
 }
 
+static bool say_folder(Session *s, const char *path) {
+  const char *command = command_name(s->opt->command);
+  if (access(arena_printf(s->arena, "%s/package.json", path), R_OK) == 0) {
+    diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "%s is a package, and %s takes a model", path,
+               command);
+    return diag_hint(s->diag, "name the model of which it was compiled; a package is for predict, "
+                              "run, train and generate");
+  }
+  diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
+             strerror(EISDIR));
+  return diag_hint(s->diag, "name a file; a folder is a package if it has package.json");
+}
+
 bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
   const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
@@ -214,6 +227,7 @@ bool session_read(Session *s) {
                          : model_text(s->arena, path, &s->text_bytes);
   if (!s->text) {
     int why = errno;
+    if (why == EISDIR) return say_folder(s, path);
     diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
                strerror(why));
     if (why == ENOENT && access(arena_printf(s->arena, "%s.mesh", path), R_OK) == 0)

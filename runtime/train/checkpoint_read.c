@@ -467,7 +467,11 @@ static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
     }
     diag_error(l->d, DIAG_PARAM_MISSING, l->at, "the checkpoint %s holds no value for %s",
                l->c->path, t->name);
-    diag_hint(l->d, "it is of the model %s; go on with the model that wrote it", l->c->model);
+    diag_hint(l->d,
+              t->kind == TENSOR_SLOT
+                  ? "another optimizer wrote it, or another model than %s; go on with those"
+                  : "it is of the model %s; go on with the model that wrote it",
+              l->c->model);
     if (t->pos.line) diag_note(l->d, t->pos, "declared here");
     good = false;
   }

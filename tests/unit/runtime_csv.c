@@ -256,7 +256,7 @@ static void missing_values(void **state) {
   EXPECT(&s, 2, 5, 8);
   put_text("t.csv", "a,b\n1,\n2,?\n");
   s.missing = MISSING_MEAN;
-  expect_refused(&s, 2, "a column has no value");
+  expect_refused(&s, 2, "column 1 \"b\" has no value, so it has no mean");
 }
 
 static void dropped_for_all(void **state) {
