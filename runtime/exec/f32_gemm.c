@@ -36,7 +36,7 @@
 enum {
   LANES = F32_GEMM_LANES,
   MOST_VECS = F32_GEMM_PANEL / LANES, // vectors of a row of a tile
-  FEW_TILES = 8,                      // B is read in place for at most so many tiles of rows
+  FEW_TILES = 16,                     // B is read in place for at most so many tiles of rows
   FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
   MOST_GROUP = 64,                    // most tiles that are packed together
@@ -411,11 +411,14 @@ static void store_totals(const Part *p) {
   }
 }
 
-// Computes a product block by block. `most` is as in multiply_block; total: room for the totals of
-// a block, or NULL; turned: C is stored transposed.
+// Computes a product block by block. A block of B and the next one, whose lines are prefetched,
+// have room in a second level of cache of 1 MiB. But if A is transposed, it is packed again for
+// each block: then blocks have twice the size. `most` is as in multiply_block; total: room for the
+// totals of a block, or NULL; turned: C is stored transposed.
 static void multiply(const Product *g, int64_t most, double *total, bool turned, float *work) {
   int panel = panel_of(g->n, 0);
-  int64_t deepest = g->k < most ? g->k : most, limit = BLOCK / deepest / panel * panel,
+  int64_t deepest = g->k < most ? g->k : most,
+          limit = (g->ta ? BLOCK : BLOCK / 2) / deepest / panel * panel,
           blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
   Part p = {.of = g,
             .block = columns,

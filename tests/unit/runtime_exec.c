@@ -721,8 +721,9 @@ static void check_products(Dtype factors, Dtype type, const int64_t sizes[][4], 
     }
 }
 
-static const int64_t product_sizes[][4] = {
-    {3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
+static const int64_t product_sizes[][4] = {{3, 5, 7, 1},    {130, 70, 40, 1}, {40, 200, 33, 1},
+                                           {20, 30, 40, 9}, {64, 64, 64, 2},  {130, 96, 40, 1},
+                                           {10, 6200, 9, 1}};
 
 static void products(void **state) {
   (void)state;
