@@ -280,6 +280,9 @@ typedef struct ArrayRows {
 // Copies n rows. In both arrays the axis `axis` runs over rows; `shape` gives the type and the
 // sizes of the other axes.
 void array_copy_rows(const Array *shape, int axis, ArrayRows to, ArrayRows from, int64_t n);
+// Gives x, whose data is its own, the sizes `size` along all axes but `axis`. They are not smaller
+// than those that it has; the elements that it lacks are 0.
+void array_widen(Array *x, int axis, const int64_t *size);
 // Reads the array in the file `path`; of an .npz or .safetensors file, the array named `key`.
 // Returns false after an error in d at `at` that names the file and the offset or row in it.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);

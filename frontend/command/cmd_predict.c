@@ -208,6 +208,7 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
     if (!result_read(p->s, exec_for(p, rows), program_for(p, rows), TENSOR_OUTPUT, r->name, &one))
       return false;
     if (!session_first(p->s)) continue;
+    array_widen(&one.array, p->axis[i], r->array.size); // a dim of the rows' size is shorter, too
     array_copy_rows(&r->array, p->axis[i], (ArrayRows){r->array.data, p->rows, first},
                     (ArrayRows){one.array.data, rows, 0}, rows);
     array_free(&one.array);

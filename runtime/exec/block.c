@@ -49,10 +49,24 @@ static int64_t dim_elements(const Program *p, const ProgDim *d, int64_t rows) {
   return fewer ? rows : d->whole;
 }
 
+// Returns the number of valid elements of the full dim d. A dim that is made of the batch dim, as
+// by a rename, has all elements of a whole batch in arrays, and valid ones in proportion to rows.
+static int64_t valid_elements(const Program *p, const ProgDim *d, int64_t rows) {
+  const Slot *s = d->extent >= 0 ? &p->slot[d->extent] : NULL;
+  if (rows < 0 || !s || !s->batch) return dim_elements(p, d, rows);
+  return ceil_div(d->whole * rows, s->batch);
+}
+
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows) {
   int64_t offset, valid;
-  block_bounds(&p->mesh, d, r, dim_elements(p, d, rows), &offset, &valid);
+  block_bounds(&p->mesh, d, r, valid_elements(p, d, rows), &offset, &valid);
   return valid;
+}
+
+int64_t block_full_bytes(const Program *p, const ProgTensor *t, int64_t rows) {
+  int64_t n = dtype_bytes(t->type);
+  for (int d = 0; d < t->rank; d++) n *= dim_elements(p, &t->dim[d], rows);
+  return n;
 }
 
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) {

@@ -273,6 +273,8 @@ int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 // the number of rows in the batch, the size of the batch dim (Program.over). If `rows` is -1, the
 // batch is full.
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
+// Returns the bytes of the full tensor t in an array that has `rows` rows, -1 for a whole batch.
+int64_t block_full_bytes(const Program *p, const ProgTensor *t, int64_t rows);
 // With several ranks (processes), waits until all ranks have called this function. Call it without
 // `done` before blocks of other ranks are read, and with `done` afterwards. If first_says is not
 // NULL, *first_says gets the value that rank 0 passed in it. Returns false once the run has failed.

@@ -190,6 +190,8 @@ static void read_replica(const Exec *e, uint32_t i, int64_t replica, void *full)
   // after a failure, which the next step reports, there is nothing to read
   if (!exec_fetch(e, i) || !exec_meet_readers(e, false, NULL)) return;
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
+  // elements without a row: a rename of the rows in an incomplete batch has some
+  if (full && e->rows >= 0) memset(full, 0, (size_t)block_full_bytes(e->program, t, e->rows));
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, i, r, room);

@@ -63,6 +63,29 @@ void array_copy_rows(const Array *shape, int axis, ArrayRows to, ArrayRows from,
            (const char *)from.data + (i * from.rows + from.first) * inner, (size_t)(n * inner));
 }
 
+void array_widen(Array *x, int axis, const int64_t *size) {
+  int64_t counter[MAX_RANK] = {0}, each = dtype_bytes(x->type), elements = 1, from = 0;
+  bool wider = false;
+  for (int i = 0; i < x->rank; i++) {
+    elements *= i == axis ? x->size[i] : size[i];
+    wider |= i != axis && x->size[i] != size[i];
+  }
+  if (!wider) return;
+  char *data = mem_alloc((size_t)(elements * each) + 1);
+  memset(data, 0, (size_t)(elements * each));
+  for (; from < x->elements; from++) {
+    int64_t to = 0;
+    for (int i = 0; i < x->rank; i++) to = to * (i == axis ? x->size[i] : size[i]) + counter[i];
+    memcpy(data + to * each, (const char *)x->data + from * each, (size_t)each);
+    for (int i = x->rank - 1; i >= 0 && ++counter[i] == x->size[i]; i--) counter[i] = 0;
+  }
+  free(x->data);
+  x->data = data;
+  x->elements = elements;
+  for (int i = 0; i < x->rank; i++)
+    if (i != axis) x->size[i] = size[i];
+}
+
 // -- reading arrays -----------------------------------------------------------------------------
 
 ArrayFormat array_format(const Datafile *f) {
