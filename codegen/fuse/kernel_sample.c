@@ -241,6 +241,12 @@ static Cell reduced(Sampler *s, const KStmt *x) {
 static bool guarded_off(Sampler *s, const KStmt *x) {
   return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0;
 }
+// Returns c, with a taint if one of the two integer or bool arguments of x has one: rounding may
+// decide which element x is.
+static Cell at_arguments(Sampler *s, const KStmt *x, Cell c) {
+  for (int i = 0; i < 2; i++) c.t |= x->arg[i] != NO_STMT && value_of(s, x->arg[i]).t;
+  return c;
+}
 static int64_t integer_of(Sampler *s, int stmt) {
   return stmt == NO_STMT ? 0 : (int64_t)value_of(s, stmt).v;
 }
@@ -251,15 +257,19 @@ static Cell computed(Sampler *s, const KStmt *x) {
   case K_NUM: return (Cell){dtype_round(x->type, s->call->num[x->index]), 0, false};
   case K_LOAD: return guarded_off(s, x) ? none : loaded(s, x->index, 0);
   case K_LOAD_AT:
-    return guarded_off(s, x) ? none : loaded(s, x->index, integer_of(s, x->arg[0]) * x->step);
+    if (!guarded_off(s, x)) none = loaded(s, x->index, integer_of(s, x->arg[0]) * x->step);
+    return at_arguments(s, x, none);
   case K_POSITION:
-    return (Cell){(double)(walked(s, &s->k->walk[x->index]) + integer_of(s, x->arg[0]) * x->step +
-                           integer_of(s, x->arg[1])),
-                  0, false};
-  case K_QUOTIENT: return (Cell){(double)(integer_of(s, x->arg[0]) / x->step), 0, false};
+    return at_arguments(
+        s, x,
+        (Cell){(double)(walked(s, &s->k->walk[x->index]) + integer_of(s, x->arg[0]) * x->step +
+                        integer_of(s, x->arg[1])),
+               0, false});
+  case K_QUOTIENT:
+    return at_arguments(s, x, (Cell){(double)(integer_of(s, x->arg[0]) / x->step), 0, false});
   case K_INSIDE: {
     int64_t i = integer_of(s, x->arg[0]), limit = x->slot >= 0 ? s->call->slot[x->slot] : x->step;
-    return (Cell){i >= 0 && i < limit && !guarded_off(s, x), 0, false};
+    return at_arguments(s, x, (Cell){i >= 0 && i < limit && !guarded_off(s, x), 0, false});
   }
   case K_OP: return operation(s, x);
   case K_REDUCE: return reduced(s, x);
@@ -322,13 +332,16 @@ static uint32_t summed_over(const Kernel *k, const KStmt *x) {
 // value that the element has before the kernel.
 static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) {
   Total t = {.x = x};
-  bool scatter = x->kind == K_SCATTER;
+  bool scatter = x->kind == K_SCATTER, vague = false;
   if (scatter) total_add(&t, (Cell){number_at(s->k->ptr[x->index].type, at), 0, false});
   if (rounds(s, free) > 0) do {
+      vague |= scatter && value_of(s, x->arg[1]).t;
       if (!scatter || address(s, x->index, integer_of(s, x->arg[1]) * x->step) == at)
         total_add(&t, argument(s, x, 0, x->type));
     } while (count_up(s, free));
-  return total_end(&t);
+  Cell c = total_end(&t);
+  c.t |= vague;
+  return c;
 }
 
 // Returns the error bound of the gradient of a weight in a kernel of images (Kernel.images).
