@@ -298,6 +298,9 @@ static NodeId next_of(Build *b, const Carry *c) {
   if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
     diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text,
               dims_listed(b, &carry.dims));
+    if (!c->target->has_brackets)
+      diag_hint(b->d, "state the dims of the carry: %s%s = ...", c->target->text,
+                dims_listed(b, build_dims(b, v)));
     return 0;
   }
   if (c->weak || type_takes(b, v, type))
@@ -396,8 +399,12 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
     // Use the type that carry_settle has just found, so that later carries that depend on this
     // value find their types in the same build.
     if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
-    binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos),
-                carry[k].target->pos, NAME_VALUE, NULL);
+    const Ast *target = carry[k].target;
+    Dims order = {0};
+    v = loop_view(b, v, target->pos);
+    bool stated = target->has_brackets && v.kind == VALUE_TENSOR &&
+                  dims_stated(b, target, &order) && build_dims(b, &v)->n == order.n;
+    binding_set(b, target->text, v, target->pos, NAME_VALUE, stated ? &order : NULL);
   }
   for (uint32_t i = 0; i < yields->n; i++) {
     const Yield *y = &yields->at[i];
