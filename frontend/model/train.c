@@ -93,6 +93,14 @@ static bool read_groups(Build *b, const Entry *e, void *train) {
 static bool read_count(Build *b, const Entry *e, void *field) {
   return count_of(b, e->value, field);
 }
+// Reads the length of a run. A run without a step is refused: 0 stands for a length that is not
+// given.
+static bool read_length(Build *b, const Entry *e, void *field) {
+  if (!count_of(b, e->value, field)) return false;
+  if (*(int64_t *)field > 0) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->value->pos, "a run has at least 1 of its %s", e->key);
+  return diag_hint(b->d, "meshc eval and meshc run compute without training");
+}
 static bool read_repeat(Build *b, const Entry *e, void *field) {
   return read_count(b, e, field) && build_unroll(b, *(int64_t *)field, e->value->pos);
 }
@@ -209,7 +217,7 @@ static const struct {
 } keys[] = {
     {"optimizer", read_optimizer, AT(optimizer)},
     {"schedule", read_schedule, AT(schedule)},
-    {"steps", read_count, AT(steps)},
+    {"steps", read_length, AT(steps)},
     {"epochs", read_count, AT(epochs)},
     {"evaluate", read_count, AT(evaluate)},
     {"log", read_count, AT(log)},
