@@ -10,9 +10,9 @@ static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, i
   for (int i = 0; i < nfrom; i++)
     if (!size_mul(have, dim_get(b->g->dims, from[i])->size, &have)) return false;
   for (int i = 0; i < nto; i++)
-    if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
+    if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = INT64_MAX;
   if (have == want) return true;
-  return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld element%s of %lld",
+  return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot turn %lld element%s into %lld",
                     c->row->name, (long long)have, plural(have), (long long)want);
 }
 

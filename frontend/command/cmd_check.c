@@ -94,7 +94,8 @@ static void print_exact(const Session *s, const BitsFacts *b) {
   printf(
       "  %-11s the same bits on every mesh: step %s (x%.2f), flops x%.2f, peak %s (now %s)%s, %s "
       "sent\n",
-      "--exact", seconds_text(a, then->time->seconds), then->time->seconds / now->time->seconds,
+      "--exact", seconds_text(a, then->time->seconds),
+      now->time->seconds > 0 ? then->time->seconds / now->time->seconds : 1,
       now->work.flops ? (double)then->work.flops / (double)now->work.flops : 1,
       bytes_text(a, then->peak), bytes_text(a, now->peak), then->fits ? "" : ": too much",
       then->bytes ? bytes_text(a, then->bytes) : "nothing");

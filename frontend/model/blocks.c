@@ -320,17 +320,22 @@ void mesh_build(Build *b, const Ast *file) {
   if (!mesh) return;
   b->model->mesh.pos = mesh->pos;
   for (uint32_t i = 0; i < mesh->nkids; i++) axis_build(b, mesh->kids[i]);
+  b->mesh_broken = b->model->mesh.naxes < (int)mesh->nkids;
 }
 
 // -- layout -------------------------------------------------------------------------------------
 
-void axis_unknown(Build *b, const char *name, Pos pos) {
+bool axis_unknown(Build *b, const char *name, Pos pos) {
   const Mesh *m = &b->model->mesh;
   const char *near[MAX_AXES];
   for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
+  if (b->mesh_broken) return false;
   diag_error(b->d, DIAG_UNKNOWN_AXIS, pos, "the mesh has no axis '%s'", name);
+  if (!m->naxes)
+    return diag_hint(b->d, "there is no mesh: add --mesh %s=2, or the line mesh %s = 2", name,
+                     name);
   diag_nearest(b->d, name, near, m->naxes);
-  if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
+  return diag_note(b->d, m->pos, "the mesh is declared here");
 }
 
 // Adds the axis that `item` names to rule r. Returns false after an error.
@@ -338,7 +343,7 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   int axis = mesh_axis(&b->model->mesh, item->name);
   if (axis < 0) {
     axis_unknown(b, item->name, item->pos);
-    if (b->opt->mesh && !b->opt->layout)
+    if (b->opt->mesh && !b->opt->layout && !b->mesh_broken)
       diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout "
                       "auto, or rules for this mesh");
     return false;

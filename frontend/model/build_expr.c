@@ -209,6 +209,8 @@ bool outers_end(Build *b, uint32_t mark) {
 Value build_whole(Build *b, const Ast *e) {
   uint32_t mark = b->outers.n;
   Value v = build_expr(b, e);
+  // An operand with an error has no dims: it could be the one that allows the outer product.
+  if (v.kind == VALUE_POISON) b->outers.n = mark;
   return outers_end(b, mark) ? v : value_poison;
 }
 

@@ -5,6 +5,7 @@
 //   y = matmul(x, k)      x[b, d], k[d, h]:   hint: ... sum[d](x * k)
 //   y = x.sum()                               hint: ... sum[d](x)
 #include <string.h>
+#include <strings.h>
 
 #include "frontend/model/build_internal.h"
 
@@ -53,13 +54,25 @@ HabitNames habit_names(const Build *b, const Ast *call) {
   return names;
 }
 
+// Adds a hint for a call of a function of a module, such as torch.relu(x), F.gelu(x) or
+// jnp.matmul(x, w): the language has no modules. `member` is the name after the last dot.
+static bool habit_of_module(Build *b, const char *member, const Ast *call) {
+  HabitNames names = habit_names(b, call);
+  names.f = member;
+  if (habit_hint(b->d, b->a, HABIT_FUNCTION, member, &names)) return true;
+  for (const Builtin *row = builtins; row->name; row++)
+    if (!strcasecmp(row->name, member))
+      return diag_hint(b->d, "functions have no module: write %s", row->name);
+  return false;
+}
+
 bool habit_of_member(Build *b, const char *name, const Ast *call) {
   const char *dot = strrchr(name, '.');
   if (!dot) return false;
   const char *object = intern_n(b->names, name, (size_t)(dot - name)),
              *member = intern(b->names, dot + 1);
   HabitNames names = {.x = object, .d = dim_of_names(b, object, NULL), .f = member};
-  if (!binding_find(b, object)) return false;
+  if (!binding_find(b, object)) return call && habit_of_module(b, member, call);
   if (habit_hint(b->d, b->a, HABIT_MEMBER, member, &names)) return true;
   if (!call) return false;
   if (call->nargs && !call->args[0].name) names.y = text_of(call->args[0].value);

@@ -229,9 +229,10 @@ typedef struct Build {
   int looks;       // number of walks over the graph by warn_param_alone, which limits them
   const Ast *text; // the Ast of the file
   VEC(RowSize) rows;
-  bool rows_read;  // the size that is being computed depends on the rows of a batch
-  bool incomplete; // the statements have errors: a parameter may be missing
-  Dtype real;      // the default float type: f32, or f64 if all declared floats are f64
+  bool rows_read;   // the size that is being computed depends on the rows of a batch
+  bool incomplete;  // the statements have errors: a parameter may be missing
+  bool mesh_broken; // an axis of the mesh has an error: that it is missing is none
+  Dtype real;       // the default float type: f32, or f64 if all declared floats are f64
   Weak weak;
   CarryTypes *carries;
   uint32_t ncarries; // number of weak carries so far
@@ -578,7 +579,7 @@ void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
 // Reports that the mesh has no axis `name`.
-void axis_unknown(Build *b, const char *name, Pos pos);
+bool axis_unknown(Build *b, const char *name, Pos pos);
 // The entries `key = value` of a data or train statement, in order.
 typedef struct Entry {
   const char *key;

@@ -121,6 +121,38 @@ static void name_nearest(Build *b, const char *name) {
   diag_nearest(b->d, name, near.at, near.n);
 }
 
+// Returns the first statement below `block` that binds `name`, or NULL. *loop is set to the loop
+// with whose body the name ends, if there is one.
+static const Ast *bound_below(const Ast *block, const char *name, const Ast **loop) {
+  for (uint32_t i = 0; block && i < block->nkids; i++) {
+    const Ast *s = block->kids[i], *found = NULL;
+    if (!s) continue;
+    if (s->kind == AST_TARGET && s->text == name) return s;
+    if (s->kind == AST_BIND || s->kind == AST_OUTPUT || s->kind == AST_METRIC ||
+        s->kind == AST_FOR || s->kind == AST_SCAN || s->kind == AST_IF || s->kind == AST_BLOCK)
+      found = bound_below(s, name, loop);
+    else if (s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE)
+      found = s->text == name ? s : NULL;
+    if (found && (s->kind == AST_FOR || s->kind == AST_SCAN)) *loop = s;
+    if (found) return found;
+  }
+  return NULL;
+}
+
+// Hints at a binding of `name` that is not visible at pos: a later one, or one in a loop that has
+// ended. Returns false if there is none.
+static bool bound_elsewhere(Build *b, const char *name, Pos pos) {
+  const Ast *body = b->frame->fn ? b->frame->fn->ast : b->text, *loop = NULL;
+  const Ast *s = bound_below(body, name, &loop);
+  if (!s || s->pos.source != pos.source) return false;
+  bool before = s->pos.line < pos.line;
+  if (before && !loop) return false;
+  diag_note(b->d, s->pos, before ? "bound here, in a loop" : "bound here, after this use");
+  if (!before) return diag_hint(b->d, "a name is bound before it is used: move the statement up");
+  return diag_hint(b->d, "a name that is first bound in a loop ends with it: bind it before the "
+                         "loop, or collect it by yield");
+}
+
 static void say_unknown(Build *b, const char *name, Pos pos) {
   diag_error(b->d, DIAG_UNKNOWN_NAME, pos, "unknown name '%s'", name);
   if (!diag_kept(b->d) || habit_of_member(b, name, NULL)) return;
@@ -133,7 +165,7 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
     diag_hint(b->d, "write 0 / 0");
   else if (b->frame->fn && map_get(&b->file->values, name))
     diag_hint(b->d, "functions see only the tensors that are passed to them");
-  else
+  else if (!bound_elsewhere(b, name, pos))
     name_nearest(b, name);
 }
 

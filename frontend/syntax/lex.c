@@ -224,6 +224,7 @@ static const struct {
     {'|', "write or"},
     {'!', "write not"},
     {'@', "a matrix product is sum[d](x * w)"},
+    {'?', "a choice is where(condition, a, b)"},
 };
 
 static void bad_character(Lexer *x) {

@@ -48,7 +48,12 @@ static Ast *parse_rule(Parser *p) {
     if (!is_soft) scope = part;
   }
   Ast *t = parse_rule_dim(p, scope, soft, "a rule: DIM=AXIS");
-  if (!t || !parse_equals(p)) return NULL;
+  if (!t) return NULL;
+  if (!parse_equals(p)) {
+    if (parser_at(p, TOKEN_EOF) || separates(p))
+      diag_hint(p->d, "a rule is DIM=AXIS; two axes of a dim are joined by +: b=rows+cols");
+    return NULL;
+  }
   do {
     if (!parse_rule_axis(p, t)) return NULL;
   } while (parser_accept(p, TOKEN_PLUS));
@@ -67,7 +72,10 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
     if (!one || !separates(&p)) break;
     parser_take(&p);
   }
-  if (!parser_at(&p, TOKEN_EOF) && !diag_errors(d)) parser_expected(&p, "',' or the end");
+  if (!parser_at(&p, TOKEN_EOF) && !diag_errors(d)) {
+    parser_expected(&p, "',' or the end");
+    if (parser_at(&p, TOKEN_STAR)) diag_hint(d, "two axes are joined by +: b=rows+cols");
+  }
   return ast_end(&p, t);
 }
 

@@ -96,7 +96,11 @@ bool parse_option_item(Parser *p, Ast *t) {
 }
 
 bool parse_value(Parser *p, Ast *t) {
-  return parser_expect(p, TOKEN_ASSIGN, "'='") && ast_add(p, t, parse_expr(p));
+  if (parser_expect(p, TOKEN_ASSIGN, "'='")) return ast_add(p, t, parse_expr(p));
+  const Token *op = parser_peek(p), *next = parser_ahead(p, 1);
+  if (token_row[op->kind].continues && next->kind == TOKEN_ASSIGN && next->at == op->at + op->bytes)
+    diag_hint(p->d, "write NAME = NAME %s ...", token_row[op->kind].text);
+  return false;
 }
 
 Ast *parse_named(Parser *p, AstKind kind, const Token *name) {
@@ -167,9 +171,15 @@ static Ast *parse_statement(Parser *p) {
   if (parse) return parse(p, parser_take(p));
   if (parser_at(p, TOKEN_NAME) && foreign(p)) return NULL;
   if (parser_at(p, TOKEN_NAME)) return misspelt(p) ? NULL : parse_bind(p);
+  bool comment = parser_at(p, TOKEN_SLASH);
   bool joins = token_row[parser_peek(p)->kind].continues && p->at;
+  if (comment)
+    comment = parser_ahead(p, 1)->kind == TOKEN_SLASH || parser_ahead(p, 1)->kind == TOKEN_STAR;
   parser_expected(p, "a statement");
-  if (joins) diag_hint(p->d, "put an operator that continues a line at the end of the line before");
+  if (comment)
+    diag_hint(p->d, "a comment starts with #");
+  else if (joins)
+    diag_hint(p->d, "put an operator that continues a line at the end of the line before");
   return NULL;
 }
 

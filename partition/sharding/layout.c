@@ -76,6 +76,20 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   return false;
 }
 
+// Hints at what a rule whose dim is the name of tensors may mean.
+static void hint_scope(Checker *c, const char *name) {
+  static const char *const groups[] = {"optimizer", "gradients", "parameters"};
+  for (size_t i = 0; i < countof(groups); i++)
+    if (!strcmp(groups[i], name))
+      diag_hint(c->d, "write %s: all -> AXIS, on the command line %s/all=AXIS", name, name);
+  for (uint32_t i = 0; i < c->g->decl.n; i++)
+    if (!strcmp(c->g->decl.at[i].name, name))
+      diag_hint(c->d,
+                "'%s' is a tensor: name the dim, %s: DIM -> AXIS, on the command line "
+                "%s/DIM=AXIS",
+                name, name, name);
+}
+
 static void check_dim(Checker *c, const LayoutRule *r) {
   if (!r->dim || dim_matches(c->g, r->dim)) return;
   if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r)))
@@ -86,7 +100,7 @@ static void check_dim(Checker *c, const LayoutRule *r) {
     if (dim_get(c->g->dims, i)->whole == i) name[k++] = dim_get(c->g->dims, i)->name;
   diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos),
              "unknown dim '%s' in the layout", r->dim);
-  diag_nearest(c->d, r->dim, name, k);
+  if (!diag_nearest(c->d, r->dim, name, k)) hint_scope(c, r->dim);
 }
 
 // Returns whether names a and b differ only in the numbers of rounds (iterations) of a `for`, as

@@ -84,9 +84,9 @@ static bool check_row(const RowSource *s, Diag *d) {
              sizes_text(n, want, b, sizeof b));
   const DataSource *w = s->input->source;
   bool range = s->csv && !w->columns && w->last - w->first > 1 && n == 1;
-  if (range && want[0] == s->size[0] + 1)
-    diag_hint(d, "the end of a range is not included: columns = %lld..%lld", (long long)w->first,
-              (long long)w->last + 1);
+  if (range)
+    diag_hint(d, "the end of a range is not included: columns = %lld..%lld are %lld columns",
+              (long long)w->first, (long long)w->first + want[0], (long long)want[0]);
   else
     diag_hint(d, "axes may be split or merged with their neighbours, not reordered");
   return false;
