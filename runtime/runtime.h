@@ -179,6 +179,7 @@ bool exec_stop_asked(const Exec *e);
 // Returns the address of a tensor if all its elements are in memory of this process in declared
 // order, as with one processor; otherwise NULL. A step overwrites inputs.
 void *exec_direct(const Exec *e, TensorKind kind, const char *name);
+void *exec_direct_tensor(const Exec *e, uint32_t tensor);
 // Returns true if a step of e was aborted while it ran. Workers of e may still use its memory, so
 // exec_free must not be called. e may be NULL.
 bool exec_is_stuck(const Exec *e);

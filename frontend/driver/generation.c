@@ -44,6 +44,7 @@ bool generation_plan(Session *s, const GenerationAsk *ask, GenerationPlan *out) 
   DecodeAsk one = {.positions = 1, .context = least(wanted, time), .narrow = !ask->shares}, more;
   out->step = select_decode(s->arena, out->model, &out->lm, &one, &facts);
   if (!out->step) return false;
+  out->over = session_for_gpu(s) ? NULL : facts.growing; // there each length is planned anew
   out->facts = (DecoderFacts){.rows = out->lm.rows ? dim_get(dims, out->lm.rows)->name : NULL,
                               .time = dim_get(dims, out->lm.time)->name,
                               .context = facts.bounded ? one.context : INT64_MAX,
@@ -68,7 +69,7 @@ bool generation_open(Session *s, const GenerationAsk *ask, const Exec *share, Ge
   if (!generation_plan(s, ask, &out->plan)) return false;
   out->step.graph = out->plan.step;
   out->chunk.graph = out->plan.chunk;
-  if (!program_open(s, "eval", NULL, share, &out->step) ||
+  if (!program_open(s, "eval", out->plan.over, share, &out->step) ||
       (!share &&
        !values_load(s, out->step.exec, out->step.made.compiled->program, false, &before)) ||
       (out->chunk.graph && !program_open(s, "eval", NULL, out->step.exec, &out->chunk)))

@@ -22,6 +22,7 @@ typedef struct GenerationPlan {
   LanguageModel lm;
   DecoderFacts facts;
   const Graph *step, *chunk; // chunk: NULL if no more than one position is run at once
+  const char *over;          // the dim of which `step` runs as many positions as there are, or NULL
 } GenerationPlan;
 
 typedef struct Generation {

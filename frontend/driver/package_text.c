@@ -24,8 +24,9 @@ static bool choose_tokens(Session *s, const LanguageModel *lm, PackageText *x) {
   return v != NULL;
 }
 
-static void add_part(PackagePlan *plan, const char *name, const Graph *g) {
-  plan->part[plan->nparts++] = (PackagePart){.name = name, .of = {.purpose = "eval", .graph = g}};
+static void add_part(PackagePlan *plan, const char *name, const Graph *g, const char *over) {
+  plan->part[plan->nparts++] =
+      (PackagePart){.name = name, .of = {.purpose = "eval", .graph = g, .over = over}};
 }
 
 // Adds the programs of `rows` texts at a time. Returns false after an error.
@@ -34,8 +35,8 @@ static bool add_programs(Session *s, int64_t rows, PackagePlan *plan, Generation
   const GenerationAsk ask = {
       .logits = logits ? logits->text : NULL, .at = logits ? logits->pos : (Pos){0}, .rows = rows};
   if (!generation_plan(s, &ask, g)) return false;
-  add_part(plan, rows > 1 ? PACKAGE_GENERATE_ROWS : PACKAGE_GENERATE, g->step);
-  if (g->chunk) add_part(plan, rows > 1 ? PACKAGE_PROMPT_ROWS : PACKAGE_PROMPT, g->chunk);
+  add_part(plan, rows > 1 ? PACKAGE_GENERATE_ROWS : PACKAGE_GENERATE, g->step, g->over);
+  if (g->chunk) add_part(plan, rows > 1 ? PACKAGE_PROMPT_ROWS : PACKAGE_PROMPT, g->chunk, NULL);
   return true;
 }
 

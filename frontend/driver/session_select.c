@@ -95,14 +95,17 @@ static Graph *select_fetched(Session *s) {
 }
 
 // Returns the graph of a decoding run of one position, whose states keep all positions of the
-// model's context. Returns NULL after an error.
-static Graph *select_generated(Session *s) {
+// model's context. *over gets the dim of which it runs as many positions as there are, or NULL.
+// Returns NULL after an error.
+static Graph *select_generated(Session *s, const char **over) {
   LanguageModel lm;
   DecodeFacts facts;
   if (!language_model_find(s->model, NULL, (Pos){0}, &lm)) return NULL;
   DecodeAsk ask = {
       .positions = 1, .context = dim_get(s->model->graph->dims, lm.time)->size, .narrow = true};
-  return select_decode(s->arena, s->model, &lm, &ask, &facts);
+  Graph *g = select_decode(s->arena, s->model, &lm, &ask, &facts);
+  if (g && !session_for_gpu(s)) *over = facts.growing;
+  return g;
 }
 
 bool session_select(Session *s, Selected *out) {
@@ -122,7 +125,7 @@ bool session_select(Session *s, Selected *out) {
   out->graph = word == 1 && stale_given(s) ? stale_replica(s)
                : word == 1                 ? select_train(s->arena, s->model, NULL)
                : word == 2                 ? select_eval_of(s, &out->over)
-               : word == 4                 ? select_generated(s)
+               : word == 4                 ? select_generated(s, &out->over)
                                            : select_fetched(s);
   return out->graph != NULL;
 }

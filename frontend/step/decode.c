@@ -242,6 +242,9 @@ Graph *decode_graph(Arena *a, const Graph *from, NodeId logits, const LanguageMo
   if (ask->narrow) decode_narrow(&d);
   make_inputs(&d, &from->decl.at[lm->ids - 1], ask);
   build_all(&d);
-  *out = (DecodeFacts){d.bounded, d.nstates, d.kept.n, d.kept.at};
-  return with_output(&d, logits, f, lm->vocab);
+  Graph *g = with_output(&d, logits, f, lm->vocab);
+  *out = (DecodeFacts){
+      .bounded = d.bounded, .nstates = d.nstates, .nkept = d.kept.n, .kept = d.kept.at};
+  if (ask->positions == 1) out->growing = decode_growing(a, g, d.kept.n, d.kept.at);
+  return g;
 }

@@ -40,6 +40,9 @@ typedef struct DecodeFacts {
   uint32_t nstates; // number of states that keep values of earlier positions
   uint32_t nkept;
   const DecodeKept *kept; // those with a row for each position
+  // of a run of one position: the dim of positions of these states, if positions behind that of the
+  // run can be left out of it (decode_growing.c); else NULL
+  const char *growing;
 } DecodeFacts;
 // Returns the graph of a decoding run, whose inputs and output are those of
 // ir/program/decode_state.h. Graphs of one model must all be made before one is compiled. Returns

@@ -105,6 +105,11 @@ typedef struct RunningRule {
 const RunningRule *decode_running_rule(Op op);
 NodeId decode_loop(Decode *d, NodeId id, Form f);
 
+// decode_growing.c
+// Returns the name of the dim of positions of all states that keep them, if a run of graph g, of
+// one position, may compute only the positions so far; else NULL.
+const char *decode_growing(Arena *a, const Graph *g, uint32_t nkept, const DecodeKept *kept);
+
 // Builds the decoding form of `from`, whose only output is node `logits`. Arguments and result as
 // for select_decode.
 Graph *decode_graph(Arena *a, const Graph *from, NodeId logits, const LanguageModel *lm,

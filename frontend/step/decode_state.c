@@ -39,11 +39,15 @@ static DeclId declared(Decode *d, NodeId id, const DimList *list) {
   return graph_decl(d->g, &decl);
 }
 
-// Returns the dims of node id in form f, in the order of those of the model.
+// Returns the dims of node id in form f: that of positions, then the others in the order of those
+// of the model. So the row of a position is one piece of memory.
 static DimList dims_in_form(const Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
-  DimList list = {.n = n->dims.n};
-  for (int i = 0; i < list.n; i++) list.at[i] = decode_dim(d, f, n->dims.at[i]);
+  DimList list = {.n = 0};
+  for (int times = 1; times >= 0; times--)
+    for (int i = 0; i < n->dims.n; i++)
+      if ((causal_time(&d->c, n->dims.at[i]) >= 0) == times)
+        list.at[list.n++] = decode_dim(d, f, n->dims.at[i]);
   return list;
 }
 
@@ -76,8 +80,8 @@ static NodeId placed(Decode *d, NodeId rows, DimId dim) {
                    &attr);
 }
 
-// Makes the rows of this run an output, for the state. axis: the axis of the positions.
-static void add_rows(Decode *d, NodeId id, Form f, NodeId rows, DeclId state, int axis) {
+// Makes the rows of this run an output, for the state.
+static void add_rows(Decode *d, NodeId id, Form f, NodeId rows, DeclId state) {
   DimList list = dims_in_form(d, id, f);
   Output o = {.kind = OUT_VALUE,
               .name = dim_intern(d->g->dims, arena_printf(d->a, "decode.rows.%u", id)),
@@ -85,7 +89,7 @@ static void add_rows(Decode *d, NodeId id, Form f, NodeId rows, DeclId state, in
               .rank = list.n};
   memcpy(o.dims, list.at, list.n * sizeof *list.at);
   vec_push(d->g->arena, d->g->output) = o;
-  vec_push(d->a, d->kept) = (DecodeKept){d->g->decl.at[state - 1].name, o.name, axis};
+  vec_push(d->a, d->kept) = (DecodeKept){d->g->decl.at[state - 1].name, o.name, 0};
 }
 
 NodeId decode_keep(Decode *d, NodeId id, Form f) {
@@ -97,7 +101,7 @@ NodeId decode_keep(Decode *d, NodeId id, Form f) {
   DeclId state = declared(d, id, &list);
   NodeId rows = decode_got(d, id, own), fresh = placed(d, rows, d->past[k]);
   d->bounded = true;
-  add_rows(d, id, own, rows, state, dims_index(&n->dims, d->c.time[k]));
+  add_rows(d, id, own, rows, state);
   NodeId old = graph_decl_node(d->g, state);
   NodeId past = graph_where(d->g, decode_is_new(d, d->past[k]), fresh, old);
   if (d->positions == 1) decode_note_past(d, past, (PastParts){fresh, old, d->past[k]});

@@ -218,13 +218,26 @@ void exec_read_tensor(const Exec *e, uint32_t tensor, void *full) {
   read_replica(e, tensor, 0, full);
 }
 
+// Returns whether a batch of fewer rows (exec_rows) has fewer elements of dim d.
+static bool has_fewer(const Exec *e, const ProgDim *d) {
+  return e->rows >= 0 && e->program->over && d->name && strcmp(d->name, e->program->over) == 0;
+}
+
 void *exec_direct(const Exec *e, TensorKind kind, const char *name) {
   int32_t i = program_tensor(e->program, kind, name);
-  if (i < 0 || e->processors > 1 || e->rows >= 0 || e->device) return NULL;
-  const ProgTensor *t = &e->program->tensor[i];
-  for (int d = 0; d < t->rank; d++)
-    if (t->declared[d] != d) return NULL;
-  return e->context[0].tensor[i];
+  return i < 0 ? NULL : exec_direct_tensor(e, (uint32_t)i);
+}
+
+void *exec_direct_tensor(const Exec *e, uint32_t tensor) {
+  const ProgTensor *t = &e->program->tensor[tensor];
+  int last = -1; // the place in memory of the dim before, of those with several elements
+  if (e->processors > 1 || e->device) return NULL;
+  for (int i = 0; i < t->rank; i++) {
+    const ProgDim *d = &t->dim[t->declared[i]];
+    if (has_fewer(e, d) || (d->whole > 1 && t->declared[i] < last)) return NULL;
+    if (d->whole > 1) last = t->declared[i];
+  }
+  return e->context[0].tensor[tensor];
 }
 
 double exec_scalar(const Exec *e, const char *output) {

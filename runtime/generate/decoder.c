@@ -7,7 +7,10 @@
 
 #include <stdlib.h>
 
-enum { LEAST_CHUNK = 8 }; // fewer positions are run one at a time
+enum {
+  LEAST_CHUNK = 8, // fewer positions are run one at a time
+  GROWS_BY = 16    // positions: a run of one reads a multiple of them
+};
 _Static_assert((int)DECODER_WHY == (int)WHY, "the room for a reason");
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -79,6 +82,18 @@ static bool kept_fits(const DecoderProgram *p, const KeptRows *k) {
   return true;
 }
 
+// Sets p->growing if a run of one position reads only those so far.
+static bool take_growing(DecoderProgram *p, uint32_t nkept, char *why) {
+  if (!p->program->over) return true;
+  for (uint32_t i = 0; i < nkept; i++) {
+    const ProgDim *d = dim_of(&p->program->tensor[p->kept[i].state], p->kept[i].axis);
+    if (!d->name || strcmp(d->name, p->program->over) != 0) continue;
+    p->growing = d->whole;
+  }
+  return (p->growing && p->positions == 1) ||
+         why_not(why, "has %.80s rows that are no positions", p->program->over);
+}
+
 // Finds the tensors of states with a row for each position. *most gets the bytes of the largest
 // rows, if they are more.
 static bool find_kept(const Decoder *d, Arena *a, DecoderProgram *p, int64_t *most, char *why) {
@@ -99,7 +114,7 @@ static bool find_kept(const Decoder *d, Arena *a, DecoderProgram *p, int64_t *mo
 
 static bool take_program(Decoder *d, Arena *a, DecoderProgram *p, int64_t *most, char *why) {
   return take_ids(d, p, why) && other_inputs(p->program, why) && take_logits(d, p->program, why) &&
-         find_kept(d, a, p, most, why);
+         find_kept(d, a, p, most, why) && take_growing(p, d->facts.nkept, why);
 }
 
 bool decoder_open(Arena *a, const DecoderFacts *facts, const DecoderProgram *step,
@@ -135,14 +150,22 @@ void decoder_free(Decoder *d) {
 static void keep_rows(Decoder *d, const DecoderProgram *p) {
   for (uint32_t i = 0; i < d->facts.nkept; i++) {
     const KeptRows *k = &p->kept[i];
-    exec_read_tensor(p->exec, k->rows, d->room);
-    exec_write_part(p->exec, k->state, k->axis, d->position, p->positions, d->room);
+    const void *rows = exec_direct_tensor(p->exec, k->rows);
+    if (!rows) exec_read_tensor(p->exec, k->rows, d->room);
+    exec_write_part(p->exec, k->state, k->axis, d->position, p->positions, rows ? rows : d->room);
   }
+}
+
+// Lets a run of one position read the positions up to its own, and a few more, so that sizes seldom
+// change.
+static void grow(const Decoder *d, const DecoderProgram *p) {
+  if (p->growing) exec_rows(p->exec, least(p->growing, (d->position / GROWS_BY + 1) * GROWS_BY));
 }
 
 // Runs `valid` positions of a program, whose ids are in d->ids.
 static bool run_once(Decoder *d, const DecoderProgram *p, int64_t valid) {
   int32_t position = (int32_t)d->position, count = (int32_t)valid;
+  grow(d, p);
   exec_write(p->exec, TENSOR_INPUT, DECODE_IDS, TYPE_I32, d->ids);
   if (program_tensor(p->program, TENSOR_INPUT, DECODE_POSITION) >= 0)
     exec_write(p->exec, TENSOR_INPUT, DECODE_POSITION, TYPE_I32, &position);
@@ -215,6 +238,7 @@ bool decoder_reorder(Decoder *d, const int64_t *source) {
   const Program *p = d->step.program;
   bool same = true, good = true;
   for (int64_t r = 0; r < d->rows; r++) same = same && source[r] == r;
+  if (!same) exec_rows(d->step.exec, -1); // states are read in full
   for (uint32_t i = 0; i < p->ntensors && !same && good; i++)
     if (tensor_is_of_text(&p->tensor[i])) good = reorder_state(d, &p->tensor[i], source);
   return good;

@@ -26,7 +26,10 @@ typedef struct DecoderProgram {
   const Program *program; // NULL: there is none
   Exec *exec;
   int64_t positions; // that a run computes
-  KeptRows *kept;    // DecoderFacts.nkept
+  // positions that the states keep, if a run reads only as many of them as there are
+  // (Program.over); else 0
+  int64_t growing;
+  KeptRows *kept; // DecoderFacts.nkept
 } DecoderProgram;
 
 typedef struct Decoder {

@@ -103,6 +103,20 @@ static const LanguageCase cases[] = {
      NULL,
      {"rows=2 heads=rows"},
      2e-5},
+    {"counted mask",
+     HEAD QKV "e = where(index[s] <= index[t], exp(score), 0.25)\n"
+              "p = where(index[s] <= index[t], e, 0.0) / sum[s](e)\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 s=rows"},
+     2e-5},
+    {"largest of all",
+     HEAD QKV "e = where(index[s] <= index[t], score, 0.5)\nmost = max[s](e)\n"
+              "p = where(index[s] <= index[t], exp(score - most), 0.0)\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
     {"relative bias",
      HEAD QKV "dim far = t\nparam rel[far, heads] ~ normal(std = 1)\n"
               "bias[t, s, heads] = take[far](rel, maximum(index[t] - index[s], 0))\n"
@@ -237,6 +251,16 @@ static const LanguageCase cases[] = {
 
 // The cases in which a step of one position reads keys and values where they are.
 static const char *const in_place[] = {"gpt", "llama", "char LM"};
+// The cases in which a step computes only the positions so far.
+static const char *const growing[] = {"gpt",           "llama",        "char LM", "low mask",
+                                      "added mask",    "product mask", "window",  "alibi",
+                                      "relative bias", "flat tokens",  "one row"};
+
+static bool is_among(const char *name, size_t n, const char *const *list) {
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(name, list[i])) return true;
+  return false;
+}
 
 // -- sessions ------------------------------------------------------------------------------------
 
@@ -394,9 +418,10 @@ static const char *run_texts(const LanguageCase *c, Opened *x, Generation *g,
   GenerationAsk ask = {.rows = want->rows, .together = 11, .total = want->time};
   if (!generation_open(&x->s, &ask, NULL, g)) return "no decoding form";
   const char *wrong = NULL;
-  for (size_t i = 0; i < countof(in_place); i++)
-    if (!strcmp(c->name, in_place[i]) && copies_state(g->plan.step))
-      wrong = "a step copies a state";
+  if (is_among(c->name, countof(in_place), in_place) && copies_state(g->plan.step))
+    wrong = "a step copies a state";
+  if (is_among(c->name, countof(growing), growing) != (g->plan.over != NULL))
+    wrong = g->plan.over ? "a step leaves positions out" : "a step computes all positions";
   for (size_t i = 0; i < countof(pieces) && !wrong; i++)
     wrong = run_text(g, want, pieces[i][0], pieces[i][1], c->bound);
   if (!wrong && !exec_check(g->step.exec, x->s.diag)) wrong = "the self-check fails";
