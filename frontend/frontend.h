@@ -111,7 +111,7 @@ char *file_text(Arena *a, const char *path, size_t *n);
 // Returns the rest of a stream, NUL-terminated, in the arena, and its length in *n. Returns NULL,
 // with errno set, if the stream cannot be read.
 char *stream_text(Arena *a, FILE *f, size_t *n);
-// The most bytes of a model or an imported file; larger ones are no models but data, or a device.
+// The most bytes of a model, an imported file or a prompt; larger ones are data, or a device.
 enum { MODEL_BYTES = 64 << 20 };
 // As file_text and stream_text, but with errno EFBIG for more than MODEL_BYTES.
 char *model_text(Arena *a, const char *path, size_t *n);

@@ -37,6 +37,11 @@ talk="generate $model $small --max-tokens 40"
   printf '\n' >>"$tmp/begin.txt"
   same begin short
 
+  # a device has no end
+  "$meshc" $talk --checkpoint "$tmp/ck" --prompt-file /dev/zero >"$tmp/zero.txt" 2>"$tmp/err"
+  holds "exit of a prompt without end" "$?" 5
+  if grep -q "cannot read the prompt /dev/zero: it has more than 64 MiB" "$tmp/err"; then pass; else fail "$(head -n 3 "$tmp/err")"; fi
+
   # draws: equal seeds give equal text on every mesh, others another one
   draw="$talk --checkpoint $tmp/ck --temperature 0.9 --top-k 40 --top-p 0.95"
   run draw $draw --prompt "$prompt" --seed 5

@@ -69,12 +69,17 @@ static bool add_text(Generate *x, const char *text, size_t n, Pos at, TokenList 
   return diag_hint(x->s->diag, "begin the text: --prompt TEXT");
 }
 
+// Reports that a prompt cannot be read, as errno says. Returns false.
+static bool unreadable(const Generate *x, Pos at, const char *from) {
+  diag_error(x->s->diag, DIAG_FILE_MISSING, at, "cannot read %s: %s", from,
+             errno == EFBIG ? "it has more than 64 MiB" : strerror(errno));
+  return errno == EFBIG && diag_hint(x->s->diag, "a prompt is a text for the context of the model");
+}
+
 static bool add_file(Generate *x, const OptionUse *use, TokenList *out) {
   size_t n;
-  const char *text = file_text(x->s->arena, use->text, &n);
-  if (!text)
-    return diag_error(x->s->diag, DIAG_FILE_MISSING, use->pos, "cannot read the prompt %s: %s",
-                      use->text, strerror(errno));
+  const char *text = model_text(x->s->arena, use->text, &n);
+  if (!text) return unreadable(x, use->pos, arena_printf(x->s->arena, "the prompt %s", use->text));
   return add_text(x, text, n, use->pos, out);
 }
 
@@ -85,10 +90,8 @@ static bool add_stdin(Generate *x, TokenList *out) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "there is no prompt");
     return diag_hint(s->diag, "say --prompt TEXT or --prompt-file FILE");
   }
-  const char *text = stream_text(s->arena, stdin, &n);
-  if (!text)
-    return diag_error(s->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read standard input: %s",
-                      strerror(errno));
+  const char *text = model_stream(s->arena, stdin, &n);
+  if (!text) return unreadable(x, (Pos){0}, "standard input");
   return add_text(x, text, n, (Pos){0}, out);
 }
 

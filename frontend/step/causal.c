@@ -299,6 +299,9 @@ static bool refuse(const Search *s, Diag *d) {
     if (!first) continue;
     diag_error(d, DIAG_NOT_CAUSAL, n->origin.pos, "'%s' looks ahead: %s", causal_name(s->g, id),
                reason(s, n));
+    if (slots_inexact(s->c, n))
+      return diag_hint(d, "places in the queues of experts are not exact in 16 bits: leave out "
+                          "precision = bf16 or f16");
     return diag_hint(d, "text is generated from left to right: mask later positions, as in "
                         "where(index[s] <= index[t], score, -inf)");
   }

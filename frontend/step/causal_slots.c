@@ -29,6 +29,7 @@ typedef struct SlotSearch {
   NodeId hot, limited; // limited: a place of which the least with `limit` is taken; 0: none
   DimId expert;
   double limit;
+  bool inexact; // a place is not exact in its type
 } SlotSearch;
 
 static NodeId uncast(const Graph *g, NodeId x) {
@@ -113,7 +114,8 @@ static bool is_place(SlotSearch *s, NodeId x) {
   const Graph *g = s->c->g;
   const Node *n = graph_node(g, x);
   NodeId a = n->nargs > 0 ? n->args[0] : 0, b = n->nargs > 1 ? n->args[1] : 0;
-  if (!is_exact((Dtype)n->type) || n->region) return false;
+  if (n->region) return false;
+  if (!is_exact((Dtype)n->type)) return s->inexact = true, false;
   switch ((int)n->op) {
   case OP_CAST: return is_place(s, a);
   case OP_CUMSUM:
@@ -179,6 +181,19 @@ bool slots_filled(const Causal *c, const Node *n, DimId t, Slots *out) {
   for (int i = 0; i < out->n; i++)
     if (!dims_has(&n->dims, out->dim[i])) return false; // positions of several slots are added
   return true;
+}
+
+bool slots_inexact(const Causal *c, const Node *n) {
+  Factors f = {0};
+  Slots slots;
+  SlotSearch s = {.c = c};
+  if (n->op != OP_CONTRACT && n->op != OP_SUM) return false;
+  for (int k = 0; k < n->nargs; k++) add_factors(c->g, n->args[k], &f);
+  for (int i = 0; i < n->attr.ndims && !s.inexact; i++) {
+    s.t = n->attr.dims[i];
+    if (causal_time(c, s.t) >= 0 && find(&s, &f, &slots)) s.inexact = false;
+  }
+  return s.inexact;
 }
 
 bool slots_equal(const Slots *x, const Slots *y) {

@@ -49,6 +49,9 @@ int causal_merged(const Causal *c, const Node *n);
 // Returns whether n, a sum over dim t, adds at most one position to each element. Sets *out to its
 // slots.
 bool slots_filled(const Causal *c, const Node *n, DimId t, Slots *out);
+// Returns whether the sum n would be one of slots if the type of their places, such as bf16, were
+// exact.
+bool slots_inexact(const Causal *c, const Node *n);
 bool slots_equal(const Slots *x, const Slots *y);
 // Returns whether x is 0 but in the slot of each position itself.
 bool slots_are_own(const Causal *c, NodeId x, const Slots *slots);

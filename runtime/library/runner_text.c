@@ -10,7 +10,7 @@
 #include "runtime/package/package_batch.h"
 #include "runtime/package/package_text.h"
 
-enum { MOST_PROMPT = 1 << 30 }; // bytes of a prompt from a file or standard input
+enum { MOST_PROMPT = 64 << 20 }; // bytes of a prompt from a file or standard input
 
 typedef struct Printing {
   const Runner *r;
@@ -53,7 +53,7 @@ static bool add_stream(Texts *x, const char *from, FILE *in, TokenList *out) {
     good = add_prompt(x, from, text, n, out);
   else
     diag_error(x->diag, DIAG_FILE_MISSING, (Pos){0}, "cannot read %s: %s", from,
-               ferror(in) ? strerror(errno) : "it has more than 1 GiB");
+               ferror(in) ? strerror(errno) : "it has more than 64 MiB");
   free(text);
   return good;
 }
