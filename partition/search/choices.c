@@ -239,6 +239,12 @@ bool joint_price(Joint *j, Tried *c) {
 
 bool joint_fits(const Joint *j, const Tried *c) { return c->choice.price.peak <= j->task->memory; }
 
+static uint32_t soft_rules(const Layout *l) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->n; i++) n += l->rule[i].soft;
+  return n;
+}
+
 bool joint_better(const Joint *j, const Tried *x, const Tried *y) {
   const SearchPrice *p = &x->choice.price, *q = &y->choice.price;
   bool fits = joint_fits(j, x);
@@ -246,5 +252,6 @@ bool joint_better(const Joint *j, const Tried *x, const Tried *y) {
   if (fits && p->seconds != q->seconds) return p->seconds < q->seconds;
   if (p->peak != q->peak) return p->peak < q->peak;
   if (x->choice.layout.n != y->choice.layout.n) return x->choice.layout.n < y->choice.layout.n;
-  return strcmp(x->key, y->key) < 0;
+  uint32_t m = soft_rules(&x->choice.layout), n = soft_rules(&y->choice.layout);
+  return m != n ? m < n : strcmp(x->key, y->key) < 0;
 }

@@ -63,7 +63,7 @@ void joint_preview(Joint *j, Tried *c);
 // is not priced with it, or 0: none. Where all choices are priced, recomputation always matters.
 double joint_enough(const Joint *j);
 // Returns whether x is better than y; both are priced. What fits the memory is better than what
-// does not; then less time is better; then less memory, fewer rules, dims declared earlier. Of
+// does not; then less time is better; then less memory, fewer rules, fewer soft ones. Of
 // choices that do not fit, less memory is better.
 bool joint_better(const Joint *j, const Tried *x, const Tried *y);
 bool joint_fits(const Joint *j, const Tried *c);

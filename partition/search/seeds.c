@@ -314,7 +314,6 @@ void joint_seeds(Joint *j, TriedList *out) {
   find_data(&s);
   find_tensor(&s);
   add_own(&s);
-  add_dims(&s);
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
     const Mesh *mesh = &j->task->mesh[i];
     Layout data = data_layout(&s, mesh, -1);
@@ -324,5 +323,6 @@ void joint_seeds(Joint *j, TriedList *out) {
     add_both(&s, mesh);
     add_tensors(&s, mesh);
   }
+  add_dims(&s); // after the others, which keep their families where it finds the same
   arena_free(s.a);
 }
