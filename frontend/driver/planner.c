@@ -134,15 +134,20 @@ static const SearchSample *whole_sample(Session *s, const Graph **model) {
   return sample;
 }
 
-// Returns whether the samples together have fewer nodes than the whole model.
-static bool are_shorter(uint32_t n, const SearchSample *sample) {
+// A step of several micro-batches with so few nodes is compiled whole for each price: short models
+// would save little, and what is extrapolated from them is not exact.
+enum { FEW_NODES = 1000 };
+
+// Returns whether the samples together have fewer nodes than the whole model, and that has more
+// than `few`.
+static bool are_shorter(uint32_t n, const SearchSample *sample, double few) {
   double whole = 0, together = 0;
   for (uint32_t i = 0; i < n; i++) {
     double nodes = (double)graph_count(sample[i].graph);
     together += nodes;
     whole += sample[i].weight * nodes;
   }
-  return together < whole;
+  return together < whole && whole > few;
 }
 
 // -- meshes -------------------------------------------------------------------------------------
@@ -218,7 +223,7 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   if (of) p->of = *of;
   if (!v.file || (!of && !session_select(s, &p->of))) return false;
   if (short_samples(&v, 3, true, &out->npriced, &out->priced, &model) &&
-      are_shorter(out->npriced, out->priced))
+      are_shorter(out->npriced, out->priced, s->model->part ? FEW_NODES : 0))
     return true;
   out->npriced = 1;
   out->priced = whole_sample(s, &model);
@@ -247,17 +252,19 @@ enum { COMPILED_NODES = 40000, LEVELS_COMPILED = 10 };
 // prediction: its price, from short models, counts.
 enum { MOST_DIVIDED = 700000 };
 
-static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
+// all: every layout was priced, and none of them with other micro-batches.
+static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least, bool all) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
              "no layout was found that needs at most %s a processor",
              bytes_text(s->arena, (int64_t)t->memory));
   if (!least->mesh) return diag_hint(s->diag, "no layout that was tried can be compiled");
   return diag_hint(s->diag,
                    "the smallest that was found needs %s: --mesh %s --layout %s; give a larger "
-                   "mesh, or more --memory; not every layout was tried",
+                   "mesh, or more --memory; %s",
                    bytes_text(s->arena, (int64_t)least->price.peak),
                    mesh_option(s->arena, least->mesh),
-                   layout_option(s->arena, least->mesh, &least->layout));
+                   layout_option(s->arena, least->mesh, &least->layout),
+                   all ? "every layout was tried" : "not every layout was tried");
 }
 
 // Returns whether no price needed recomputation whose cost is interpolated or extrapolated. Such a
@@ -369,7 +376,7 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
     if (!planner_confirm(s, of, c)) return false;
     sort_choices(t, r);
   }
-  return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0]);
+  return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0], false);
 }
 
 // Where no price fits the memory, the whole programs of so many layouts are tried, of those whose
@@ -417,7 +424,7 @@ static SearchResult *search_all(Session *s, const SearchTask *t) {
   r->proven = r->proven && prices_prove(t, r);
   if (!task.sparing) return r;
   planner_divide(s, t, r);
-  if (r->n) return r;
+  if (r->n || r->all) return r;
   task.sparing = false;
   SearchResult *more = search_best(s->arena, &task);
   more->ndivided = r->ndivided;
@@ -434,7 +441,8 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   *out = search_all(s, &task);
   progress_clear(&watch.progress);
   if (!(*out)->n && t->price && !confirm_smallest(s, t, *out)) return false;
-  return (*out)->n || say_too_large(s, t, &(*out)->smallest);
+  const SearchResult *r = *out;
+  return r->n || say_too_large(s, t, &r->smallest, r->all && !r->ndivided && t->npriced == 1);
 }
 
 // Sets the layout of the model and, with micro-batches or replicas, that of one of them.

@@ -14,9 +14,13 @@
 //      recomputation, because both save memory and cost time, and half of this while it fits and
 //      the step gets faster.
 //
+// Where the space of layouts is so small that all were priced, all candidates are tried: first
+// without recomputation, then those that still need too much memory, with it.
+//
 // The user's own number is kept, and micro-batches that would change what a step computes are not
 // tried (frontend/step/micro_alike.c).
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/driver/planner.h"
@@ -28,7 +32,8 @@ enum {
   MOST_NODES = 400000, // of the graph of a step with all its micro-batches
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
-  WORK_A_DOUBLING = 18000
+  WORK_A_DOUBLING = 18000,
+  MORE_WORK = 2 // times as much where all layouts are tried, which took little work
 };
 // Where sending takes less than this share of a step, whole sums of gradients are not tried; where
 // micro-batches make a step longer by less, fewer are not.
@@ -97,16 +102,21 @@ static Divided *divided(Micro *m, int64_t n) {
   return d->n ? d : NULL;
 }
 
-// Returns the processors over which the layout splits the batch.
-static int64_t batch_parts(const Session *s, const SearchChoice *c) {
+// Returns the axes over which a rule, or a soft rule, of the layout splits the batch.
+static Axes batch_axes(const Session *s, const SearchChoice *c, bool soft) {
   const Graph *g = s->model->graph;
   const char *batch = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->name;
   for (uint32_t i = 0; i < c->layout.n; i++) {
     const LayoutRule *r = &c->layout.rule[i];
-    if (r->scope == LAYOUT_ALL && !r->soft && r->dim && !strcmp(r->dim, batch))
-      return axes_size(c->mesh, r->axes);
+    if (r->scope == LAYOUT_ALL && r->soft == soft && r->dim && !strcmp(r->dim, batch))
+      return r->axes;
   }
-  return 1;
+  return (Axes){0};
+}
+
+// Returns the processors over which the layout splits the batch.
+static int64_t batch_parts(const Session *s, const SearchChoice *c) {
+  return axes_size(c->mesh, batch_axes(s, c, false));
 }
 
 // Returns whether a step may have n micro-batches under the layout: they have the same number of
@@ -290,7 +300,8 @@ static bool was_tried(const Micro *m, const SearchChoice *c) {
 // Returns whether the layout needs too much memory without recomputation, but not for parameters
 // and states alone, which micro-batches do not divide.
 static bool is_excluded(const SearchTask *t, const SearchChoice *c) {
-  return (c->price.again > 0 || c->price.peak > t->memory) && c->price.kept <= t->memory;
+  bool over = c->price.again > 0 || fmax(c->price.peak, c->price.unlimited_peak) > t->memory;
+  return over && c->price.kept <= t->memory;
 }
 
 // Returns the priced layout that memory excludes with the least time without recomputation, of
@@ -310,6 +321,109 @@ static const SearchChoice *next_candidate(const Micro *m) {
   return best;
 }
 
+// -- small spaces ---------------------------------------------------------------------------------
+
+// A choice that may be tried, and its place in the order in which choices were found.
+typedef struct Candidate {
+  const SearchChoice *choice;
+  uint32_t order;
+} Candidate;
+typedef VEC(Candidate) CandidateList;
+
+static uint32_t soft_rules(const SearchChoice *c) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->layout.n; i++) n += c->layout.rule[i].soft;
+  return n;
+}
+
+// Orders candidates by their time without recomputation; of equal ones the simplest is first.
+static int by_unlimited(const void *x, const void *y) {
+  const Candidate *a = x, *b = y;
+  double s = unlimited(&a->choice->price), t = unlimited(&b->choice->price);
+  if (s != t) return s < t ? -1 : 1;
+  uint32_t m = a->choice->layout.n, n = b->choice->layout.n;
+  if (m == n) m = soft_rules(a->choice), n = soft_rules(b->choice);
+  if (m == n) m = a->order, n = b->order;
+  return m < n ? -1 : m > n;
+}
+
+static void sort_candidates(CandidateList *list) {
+  if (list->n) qsort(list->at, list->n, sizeof *list->at, by_unlimited);
+}
+
+// Returns whether the programs of both are equal with other micro-batches, too, by all figures that
+// are known: a batch that is split becomes too short for its axes.
+static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
+  const SearchPrice *p = &x->price, *q = &y->price;
+  return unlimited(p) == unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
+         p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
+         axes_equal(batch_axes(m->s, x, false), batch_axes(m->s, y, false)) &&
+         axes_equal(batch_axes(m->s, x, true), batch_axes(m->s, y, true));
+}
+
+static bool is_faster(const Micro *m, const Candidate *c) {
+  return unlimited(&c->choice->price) < best_seconds(m);
+}
+
+// Prices a choice with n micro-batches and without recomputation. Appends it to *over unless it
+// fits. Returns whether it was priced.
+static bool price_plainly(Micro *m, const SearchChoice *from, int64_t n, CandidateList *over) {
+  SearchChoice *c = arena_new_of(m->s->arena, SearchChoice);
+  if (!divides(m, from, n) || !price(m, from, n, (SearchHint){.as_is = true}, c)) return false;
+  add_choice(m, c);
+  if (c->price.peak > m->task->memory) vec_push(m->s->arena, *over) = (Candidate){c, over->n};
+  return true;
+}
+
+// Prices all layouts that memory excludes with two micro-batches. Layouts that are equal without
+// micro-batches may differ with them.
+static void try_two(Micro *m, CandidateList *over) {
+  CandidateList list = {0};
+  for (uint32_t i = 0; i < m->found->npriced; i++)
+    if (is_excluded(m->task, &m->found->priced[i]))
+      vec_push(m->s->arena, list) = (Candidate){&m->found->priced[i], i};
+  sort_candidates(&list);
+  for (uint32_t i = 0; i < list.n && is_faster(m, &list.at[i]); i++)
+    price_plainly(m, list.at[i].choice, 2, over);
+  sort_candidates(over);
+}
+
+// Returns whether a choice before number i of a sorted list has an equal program.
+static bool is_repeated(const Micro *m, const CandidateList *list, uint32_t i) {
+  const SearchChoice *c = list->at[i].choice;
+  for (uint32_t k = i; k-- > 0 && unlimited(&list->at[k].choice->price) == unlimited(&c->price);)
+    if (are_equal(m, list->at[k].choice, c)) return true;
+  return false;
+}
+
+// Prices a choice that does not fit with twice as many micro-batches, and so on (try_numbers).
+static void price_more(Micro *m, const SearchChoice *from, CandidateList *over) {
+  double before = from->price.peak;
+  for (int64_t n = 2 * from->accumulate; over->n; n *= 2) {
+    uint32_t had = over->n;
+    if (!price_plainly(m, from, n, over) || over->n == had) return;
+    double peak = over->at[had].choice->price.peak;
+    if (2 * peak - before > m->task->memory) return;
+    before = peak;
+  }
+}
+
+// Tries all layouts that memory excludes and that may take less time than the best choice, first
+// without recomputation.
+static void try_all(Micro *m) {
+  CandidateList two = {0}, over = {0};
+  m->work *= MORE_WORK;
+  try_two(m, &two);
+  for (uint32_t i = 0; i < two.n && is_faster(m, &two.at[i]); i++) {
+    if (is_repeated(m, &two, i)) continue;
+    vec_push(m->s->arena, over) = two.at[i];
+    price_more(m, two.at[i].choice, &over);
+  }
+  sort_candidates(&over);
+  for (uint32_t i = 0; i < over.n && is_faster(m, &over.at[i]); i++)
+    try_recomputing(m, over.at[i].choice, over.at[i].choice->accumulate, &(SearchChoice){0});
+}
+
 bool planner_may_divide(const Session *s, const SearchTask *t) {
   const ModelSpec *spec = &s->model->graph->spec;
   return spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync && t->pricer &&
@@ -321,6 +435,10 @@ void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
   const SearchChoice *c;
   Tried *open;
   for (int64_t n = mesh_size(t->mesh); n > 0; n /= 2) m.work += WORK_A_DOUBLING;
+  if (r->all) {
+    try_all(&m);
+    return;
+  }
   while (m.tried.n < CANDIDATES && (c = next_candidate(&m))) try_layout(&m, c);
   while ((open = next_to_refine(&m))) refine(&m, open);
 }
