@@ -69,6 +69,7 @@ static void look_at_slots(Look *l) {
     int32_t at = (int32_t)s;
     while (at >= 0 && links++ <= LOOP_DEPTH * MAX_RANK) at = p->slot[at].times - 1;
     if (at >= 0) wrong(l, "a slot that is a factor of itself");
+    if (p->slot[s].live && !p->slot[s].steps) wrong(l, "a slot of a loop without steps");
   }
 }
 

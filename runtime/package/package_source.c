@@ -67,7 +67,7 @@ static bool list_files(Arena *a, PackageSource *s, json_t *files, Diag *d) {
       return package_damaged(s, PACKAGE_FILE, "has a broken entry of a file", d);
     s->entry[s->n++] = (PackageEntry){arena_text(a, name, strlen(name)), bytes, at,
                                       (uint32_t)strtoul(sum, NULL, 16)};
-    if (!size_add(at, ceil_div(bytes, PACK_ALIGN) * PACK_ALIGN, &at))
+    if (bytes > INT64_MAX / 2 || !size_add(at, ceil_div(bytes, PACK_ALIGN) * PACK_ALIGN, &at))
       return package_damaged(s, PACKAGE_FILE, "gives a file a size that cannot be", d);
   }
   return true;

@@ -65,9 +65,9 @@ typedef struct Kind {
   json_t *root;             // the description
 } Kind;
 static Kind kind[] = {
-    {.name = "train", .compile = "network.mesh --for train --cpu native"},
-    {.name = "predict", .compile = "classes.mesh --cpu native --mesh p=2 --layout b=p"},
-    {.name = "generate", .compile = "talk.mesh --for generate --cpu native --rows 3"},
+    {.name = "cpu_train", .compile = "network.mesh --for train --cpu native"},
+    {.name = "cpu_predict", .compile = "classes.mesh --cpu native --mesh p=2 --layout b=p"},
+    {.name = "cpu_generate", .compile = "talk.mesh --for generate --cpu native --rows 3"},
     {.name = "gpu_train",
      .compile = "network.mesh --for train --device cuda --gpu emulated --mesh p=2 --layout b=p",
      .gpu = true},

@@ -211,6 +211,7 @@ static void unsound_programs_are_refused(void **state) {
       {"partial results along such an axis", &instrs[1].u.kernel.partial.common, 4, 2},
       {"a block that is larger than its bytes", &tensors[0].dim[0].block, 8, 5},
       {"a whole dim in a smaller block", &tensors[1].dim[0].block, 8, 1},
+      {"a slot of a loop without steps", &slots[0].live, 8, (int64_t)(intptr_t)strides},
       {"partial results in no place", &kernels[0].partial_bytes, 8, 8},
   };
   for (size_t i = 0; i < countof(wrong); i++) {
@@ -257,9 +258,10 @@ static void damaged_launches_are_refused(void **state) {
 
 static void unsound_launches_are_refused(void **state) {
   (void)state;
-  static const GpuEntry wrong[] = {{.run = "k0", .threads = 48},
-                                   {.threads = 32},
-                                   {.run = "k0", .threads = 32, .combine = "k0_combine"}};
+  static const GpuEntry wrong[] = {{.run = "k0", .threads = 48, .grain = 1},
+                                   {.threads = 32, .grain = 1},
+                                   {.run = "k0", .threads = 32},
+                                   {.run = "k0", .threads = 32, .grain = 1, .combine = "c"}};
   char why[PACK_WHY];
   for (size_t i = 0; i < countof(wrong); i++) {
     GpuEntry entry = wrong[i];

@@ -232,7 +232,8 @@ static void nudge(const Spot *s) {
   char text[200];
   const char *old = json_string_value(s->value);
   if (json_is_integer(s->value))
-    set_spot(s, json_integer(json_integer_value(s->value) + (json_int_t)fuzz_below(5) - 2));
+    set_spot(
+        s, json_integer((json_int_t)((uint64_t)json_integer_value(s->value) + fuzz_below(5) - 2)));
   if (!old || !*old || strlen(old) >= sizeof text) return;
   size_t n = strlen(old), at = fuzz_below((uint32_t)n);
   memcpy(text, old, n + 1);
