@@ -330,7 +330,6 @@ bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
   CsvHead h;
   int64_t offset = -1;
   char why[WHY];
-  if (!c->value) decoder_begin(c);
   bool good = csv_head(a, &f->text, asked, &h, &offset, why);
   f->format = h.format;
   if (!good && offset < 0) {
@@ -345,7 +344,9 @@ bool csv_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
     good = diag_hint(d, "its lines end in CR alone: tr '\\r' '\\n' <old.csv >new.csv converts "
                         "them");
   } else {
-    good = place_columns(c, f, &h, d) && facts_fit(c, f, d);
+    good = place_columns(c, f, &h, d);
+    if (good && !c->value) decoder_begin(c); // now that the file has the columns
+    good = good && facts_fit(c, f, d);
   }
   arena_free(a);
   return good;
