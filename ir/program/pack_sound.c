@@ -98,6 +98,19 @@ static void look_at_loops(Look *l) {
   if (l->good && depth) wrong(l, "a loop without end");
 }
 
+// The dims over which an index is checked have names, and their positions are numbers.
+static void look_at_checks(Look *l) {
+  const Program *p = l->program;
+  for (uint32_t i = 0; i < p->nchecks; i++) {
+    const Check *c = &p->check[i];
+    int64_t positions = 1;
+    bool good = c->row <= c->rank;
+    for (int k = 0; k < c->rank; k++)
+      good = good && c->loop[k].name && size_mul(positions, c->loop[k].whole, &positions);
+    if (!good) wrong(l, "a check of an index without its dims");
+  }
+}
+
 static void look_at_launch(Look *l, const KernelLaunch *x) {
   int64_t each = l->program->kernel[x->kernel].partial_bytes, bytes;
   if (x->nsets && !x->set) wrong(l, "a launch without operands");
@@ -124,6 +137,7 @@ bool program_sound(const Program *p, char *why) {
     if (!p->mesh.axis[i].name) wrong(&l, "an axis without a name");
   look_at_tensors(&l);
   look_at_slots(&l);
+  look_at_checks(&l);
   if (l.good) look_at_loops(&l);
   if (l.good) look_at_instrs(&l);
   return l.good;

@@ -84,8 +84,7 @@ static int64_t live_count(const Slot *s, int64_t step) {
   return ceil_div(sum, s->steps);
 }
 
-// Returns the number of valid elements of the whole dim of slot s.
-static int64_t slot_valid(const Program *p, const Slot *s, int64_t rows) {
+int64_t slot_valid(const Program *p, const Slot *s, int64_t rows) {
   if (rows < 0) return s->whole;
   if (s->batch) return ceil_div(rows * s->whole, s->batch);
   return same_name(p->over, s->dim) ? rows : s->whole;

@@ -550,6 +550,8 @@ const InstrValue *program_instr_value(const Program *p, uint32_t i);
 // its operation or kind. *pos gets the position in the model, whose line is 0 if there is none. The
 // name lives as long as p.
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);
+// Returns the number of valid elements of the whole dim of slot s. `rows` is as in program_slot.
+int64_t slot_valid(const Program *p, const Slot *s, int64_t rows);
 // Returns the value on processor r of Program.slot[s], a scalar that differs between processors.
 // `rows` is the number of valid rows of the dim Program.over; a negative number means all rows.
 // For a slot that changes from step to step of a loop, this is the mean, rounded up.

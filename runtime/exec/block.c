@@ -51,10 +51,11 @@ static int64_t dim_elements(const Program *p, const ProgDim *d, int64_t rows) {
 
 // Returns the number of valid elements of the full dim d. A dim that is made of the batch dim, as
 // by a rename, has all elements of a whole batch in arrays, and valid ones in proportion to rows.
+// Whatever a damaged package says, neither the array nor the block has fewer.
 static int64_t valid_elements(const Program *p, const ProgDim *d, int64_t rows) {
   const Slot *s = d->extent >= 0 ? &p->slot[d->extent] : NULL;
-  if (rows < 0 || !s || !s->batch) return dim_elements(p, d, rows);
-  return ceil_div(d->whole * rows, s->batch);
+  int64_t n = dim_elements(p, d, rows), most = n < d->whole ? n : d->whole;
+  return s && s->batch ? clamp64(slot_valid(p, s, rows), 0, most) : most;
 }
 
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows) {

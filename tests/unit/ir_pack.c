@@ -88,6 +88,7 @@ static Instr instrs[] = {
     {.kind = INSTR_END, .u.end.begin = 0},
     {.kind = INSTR_COMMIT},
     {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides, 1}, {0, 0, NULL, 0}, 16}}};
+static Check checks[] = {{.rank = 1, .loop = {{"b", 8, 4, {1, {0}}, 0}}, .row = 1, .batch = 16}};
 static const Program program = {.model = "m.mesh",
                                 .for_ = "train",
                                 .mesh = {1, {{"p", 2, {0}}}, {0}},
@@ -96,11 +97,13 @@ static const Program program = {.model = "m.mesh",
                                 .nslots = 2,
                                 .ntensors = 2,
                                 .nkernels = 1,
+                                .nchecks = 1,
                                 .ninstrs = 5,
                                 .slot = slots,
                                 .tensor = tensors,
                                 .kernel = kernels,
                                 .instr = instrs,
+                                .check = checks,
                                 .flops = 7};
 
 static const char *name_of(void *context, uint32_t source) {
@@ -213,6 +216,8 @@ static void unsound_programs_are_refused(void **state) {
       {"a whole dim in a smaller block", &tensors[1].dim[0].block, 8, 1},
       {"a slot of a loop without steps", &slots[0].live, 8, (int64_t)(intptr_t)strides},
       {"partial results in no place", &kernels[0].partial_bytes, 8, 8},
+      {"a check along a dim that it lacks", &checks[0].row, 1, 2},
+      {"a check along a dim without a name", &checks[0].loop[0].name, 8, 0},
   };
   for (size_t i = 0; i < countof(wrong); i++) {
     char kept[8];
