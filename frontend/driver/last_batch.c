@@ -174,6 +174,10 @@ static const Decl *sized_by_rows(const Graph *whole, const Graph *last) {
   return NULL;
 }
 
+static bool hint_divide(Diag *d) {
+  return diag_hint(d, "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
+}
+
 bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits) {
   const Decl *d = sized_by_rows(whole, last);
   if (!d) return true;
@@ -187,8 +191,25 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
                "the last, incomplete batch needs a model of its own size, and '%s' has elements "
                "for each row of a batch",
                d->name);
-  diag_hint(s->diag, "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
+  (void)hint_divide(s->diag);
   return fits;
+}
+
+bool last_batch_room(const Session *s, const Graph *whole, const Graph *last) {
+  for (uint32_t i = 0; i < whole->output.n && i < last->output.n; i++) {
+    const Output *o = &whole->output.at[i], *less = &last->output.at[i];
+    for (int k = 0; k < o->rank && k < less->rank; k++) {
+      const Dim *dim = dim_get(whole->dims, o->dims[k]);
+      int64_t size = dim_get(last->dims, less->dims[k])->size;
+      if (size <= dim->size) continue;
+      diag_error(s->diag, DIAG_BAD_DIM_SIZE, graph_node(whole, o->value)->origin.pos,
+                 "the last, incomplete batch gives %s more elements over %s than whole batches: "
+                 "%lld, not %lld",
+                 o->name, dim->name, (long long)size, (long long)dim->size);
+      return hint_divide(s->diag);
+    }
+  }
+  return true;
 }
 
 // -- the program --------------------------------------------------------------------------------
@@ -204,8 +225,7 @@ static bool all_shared(const Session *s, const Program *p, const Program *shared
       continue;
     diag_error(s->diag, DIAG_UNSUPPORTED, x->pos,
                "the last, incomplete batch reads '%s', which whole batches do not", x->name);
-    return diag_hint(s->diag,
-                     "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
+    return hint_divide(s->diag);
   }
   return true;
 }

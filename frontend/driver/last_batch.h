@@ -36,6 +36,9 @@ bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
 // the first elements of that tensor, and the report is a warning. If it is false, the report is an
 // error. Returns false after the error.
 MUST_USE bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits);
+// Checks that no output of `last`, which has the outputs of `whole`, has more elements along a dim:
+// results have room for those of whole batches. Returns false after an error.
+MUST_USE bool last_batch_room(const Session *s, const Graph *whole, const Graph *last);
 // Compiles `last` for `rows` rows and binds it to the persistent tensors of `share`, which runs the
 // program `shared` and must outlive *out. Returns false after an error. The caller calls
 // last_batch_free after success and after an error.
