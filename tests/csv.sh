@@ -43,7 +43,14 @@ END
 # -- three commands --------------------------------------------------------------------------------
 cd "$tmp" || exit 1
 expect "train" 0 'test accuracy (0.[89][0-9]*|1.0000) \((2[6789]|30)/30\)' "$meshc" train iris.mesh -q --save-params iris.safetensors
+printf 'dim features = 5, hidden = 12, class = 3\nparam w[features, hidden]\nparam v[hidden, class]\nparam wb[hidden]\nparam vb[class]\noutput u = sum(w) + sum(v) + sum(wb) + sum(vb)\n' >bare.mesh
+must "$meshc" run bare.mesh --params iris.safetensors --save-params nameless.safetensors
+printf 'petal length;petal width;sepal length;sepal width;measured\n1.4;0.2;5.1;3.5;01.02.1936\n6.0;2.1;5.8;3.0;02.02.1936\n' >known.csv
+expect "names from data train" 0 '\[setosa, virginica\]' "$meshc" predict iris.mesh --params nameless.safetensors --feed x=known.csv --fetch found
 mv train.csv train.old
+printf 'dim b = 2, features = 5\noutput x[b, features] = where(index[b] == 0, values[features](1.4, 0.2, 5.1, 3.5, 31), values[features](6.0, 2.1, 5.8, 3.0, 32))\n' >two.mesh
+must "$meshc" run two.mesh --out two
+expect "numbers without data train" 0 'classes of species are numbers: no names are saved' "$meshc" predict iris.mesh --params nameless.safetensors --feed x=two/x.npy --fetch found
 printf 'petal length;petal width;sepal length;sepal width;measured\n1.4;0.2;5.1;3.5;01.02.1936\n6.0;2.1;;3.0;02.02.1936\n' >new.csv
 expect "predict" 0 '\[setosa, virginica\]' "$meshc" predict iris.mesh --params iris.safetensors --feed x=new.csv
 check "heads name the classes" says '^probs \[b 2, class 3: setosa, versicolor, virginica\] f32'

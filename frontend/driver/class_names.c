@@ -49,15 +49,21 @@ static ClassNames listed_names(Session *s, const char *list) {
   return (ClassNames){name.n, name.at};
 }
 
+static ClassNames known_names(const Session *s, const char *input) {
+  for (uint32_t i = 0; i < s->facts.n; i++)
+    if (strcmp(s->facts.at[i].input, input) == 0)
+      return (ClassNames){s->facts.at[i].nclasses, s->facts.at[i].class_name};
+  return (ClassNames){0};
+}
+
 ClassNames input_classes(Session *s, const char *input) {
   const DataSource *source = source_of(s, input);
   if (!source) return (ClassNames){0};
   if (source->classes == CLASSES_LISTED) return listed_names(s, source->class_list);
   facts_read_saved(s);
-  for (uint32_t i = 0; i < s->facts.n; i++)
-    if (strcmp(s->facts.at[i].input, input) == 0)
-      return (ClassNames){s->facts.at[i].nclasses, s->facts.at[i].class_name};
-  return (ClassNames){0};
+  ClassNames known = known_names(s, input);
+  if (!known.n) facts_seek_classes(s, input);
+  return known.n ? known : known_names(s, input);
 }
 
 // Checks that a dim of which `input` is an index has a position for each of n classes. Returns

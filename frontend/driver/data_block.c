@@ -76,6 +76,14 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                     decl->name, dim_get(g->dims, block->over)->name, name);
 }
 
+bool data_input(Session *s, BlockKind kind, const char *input, FeedInput *out) {
+  const Graph *g = s->model->graph;
+  for (uint32_t i = 0; i < g->decl.n; i++)
+    if (g->decl.at[i].kind == DECL_INPUT && strcmp(g->decl.at[i].name, input) == 0)
+      return feed_input(s, g, &g->decl.at[i], &g->spec.data[kind], block_text(kind), out);
+  return false;
+}
+
 typedef struct Keeping {
   Session *s;
   const Feed *feed;

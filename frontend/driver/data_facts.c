@@ -6,6 +6,7 @@
 //   data.x.classes  u8, the names with a zero byte behind each
 #include "frontend/driver/params_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,45 @@ uint32_t facts_arrays(const Session *s, NamedArray *out) {
                                .data = text}};
   }
   return n;
+}
+
+// -- names for results --------------------------------------------------------------------------
+
+static bool was_sought(const Session *s, const char *input) {
+  for (uint32_t i = 0; i < s->sought.n; i++)
+    if (strcmp(s->sought.at[i], input) == 0) return true;
+  return false;
+}
+
+// Finds the facts of an input in block `kind`. Returns false with errors in d.
+static bool seek_in(Session *s, BlockKind kind, const char *input, Diag *d) {
+  Session quiet = *s;
+  FeedInput in;
+  SourceFacts found;
+  quiet.diag = d;
+  if (!data_input(&quiet, kind, input, &in) ||
+      !source_learn(s->arena, &in, s->directory, &found, d))
+    return false;
+  facts_keep(s, &found);
+  return true;
+}
+
+void facts_seek_classes(Session *s, const char *input) {
+  const DataBlock *b = s->model->graph->spec.data;
+  if (!session_first(s) || was_sought(s, input)) return;
+  vec_push(s->arena, s->sought) = input;
+  for (int k = 0; k < DATA_BLOCKS; k++)
+    for (uint32_t i = 0; b[k].present && i < b[k].nfields; i++) {
+      const DataField *f = &b[k].field[i];
+      if (strcmp(f->input, input) != 0 || f->source.classes != CLASSES_AUTO) continue;
+      Diag *d = diag_new(s->arena);
+      if (!seek_in(s, (BlockKind)k, input, d) && session_remarks(s))
+        fprintf(stderr,
+                "meshc: classes of %s are numbers: no names are saved with the parameters, and "
+                "data %s does not give them: %s\n",
+                input, block_text((BlockKind)k), diag_count(d) ? diag_entry(d, 0).text : "");
+      return;
+    }
 }
 
 // -- ranks --------------------------------------------------------------------------------------

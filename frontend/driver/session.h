@@ -40,7 +40,8 @@ typedef struct Session {
   bool unfused;                              // the next compiles make one kernel for each operation
   // What is known about the sources of inputs: means of columns, names of classes (data_facts.c).
   VEC(SourceFacts) facts;
-  bool facts_read; // those of the saved parameters are among them
+  bool facts_read;          // those of the saved parameters are among them
+  VEC(const char *) sought; // inputs whose classes were sought for results
   // The program is only examined, not run: it may need more than --memory, and -v says nothing
   // about its compile.
   bool trial;
@@ -339,6 +340,10 @@ MUST_USE bool params_array(Session *s, const char *name, Array *out);
 // -- data_facts.c: what is known about sources of data --------------------------------------------
 // Returns whether an array of this name in a parameter file has facts of a source.
 bool params_of_data(const char *name);
+// Finds the names of the classes of an input with classes = auto in the first data block that has
+// them, and keeps them: for results of a command that reads parameters without saved names. A file
+// that cannot be read is no error: a line says that numbers are printed. Sought once, by rank 0.
+void facts_seek_classes(Session *s, const char *input);
 // Adds facts, which are copied, to those of the session. They replace what was known of the input.
 void facts_keep(Session *s, const SourceFacts *f);
 // Reads the facts that are saved with the parameters of this run, if there are any, once.
@@ -421,6 +426,9 @@ bool result_is_micro(const Session *s, const char *name);
 // -- data_block.c -------------------------------------------------------------------------------
 // Returns the name of the dim of a data block that counts the rows of a batch.
 const char *data_over(const Session *s, BlockKind kind);
+// Describes an input of the model as the data block `kind`, which has an entry for it, feeds it.
+// Returns false after an error.
+MUST_USE bool data_input(Session *s, BlockKind kind, const char *input, FeedInput *out);
 // Opens a data block for the inputs that g reads. With `keep_last` an incomplete last batch is
 // read; without it, dropped. The caller closes the feed (feed_close). Returns NULL after errors.
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last);
