@@ -58,6 +58,21 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
   return 0;
 }
 
+// Splits or merges axes of array x into those of the input, as data blocks do, if the order of the
+// elements allows it. The axis of the rows must be the first of both.
+static void fit_axes(const Session *s, const Decl *decl, Array *x, DimId rows_of) {
+  int64_t size[MAX_RANK];
+  for (int i = 0; i < decl->rank; i++) {
+    if (i && decl->dims[i] == rows_of) return;
+    size[i] = dim_get(s->model->graph->dims, decl->dims[i])->size;
+  }
+  if (!decl->rank || !x->rank || (decl->dims[0] != rows_of && x->size[0] != size[0]) ||
+      !sizes_fit(x->rank - 1, x->size + 1, decl->rank - 1, size + 1))
+    return;
+  x->rank = decl->rank;
+  memcpy(x->size + 1, size + 1, sizeof *size * (size_t)(decl->rank - 1));
+}
+
 // Compares rank and sizes of array x with the declaration of the input. The dim `rows_of` may have
 // any size except 0, because predict runs its rows in batches. With `number` the option gives x as
 // a number, not as a file. Returns false after an error.
@@ -193,6 +208,7 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
            check_shape(s, decl, &out->array, rows_of, false, use->pos);
   }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return hint_table(s, path);
+  fit_axes(s, decl, &out->array, rows_of);
   return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);
 }

@@ -60,11 +60,23 @@ static int input_sizes(const Package *p, const Program *of, const ProgTensor *t,
   return rank;
 }
 
-static bool check_sizes(const Package *p, const Program *of, const ProgTensor *t, const Array *x,
-                        Pos at, Diag *d) {
+// Splits or merges axes of x behind the first into those of the input, if the order of the elements
+// allows it. `rows` is the axis of the rows, or -1.
+static void fit_axes(Array *x, int rank, const int64_t *size, int rows) {
+  if (!rank || !x->rank || rows > 0 || (rows < 0 && x->size[0] != size[0]) ||
+      !sizes_fit(x->rank - 1, x->size + 1, rank - 1, size + 1))
+    return;
+  x->rank = rank;
+  memcpy(x->size + 1, size + 1, sizeof *size * (size_t)(rank - 1));
+}
+
+// Checks the shape of an array for an input; axes of a row may be split or merged.
+static bool check_sizes(const Package *p, const Program *of, const ProgTensor *t, Array *x, Pos at,
+                        Diag *d) {
   int64_t size[MAX_RANK];
   const char *name[MAX_RANK];
   int rows, rank = input_sizes(p, of, t, size, name, &rows);
+  fit_axes(x, rank, size, rows);
   if (x->rank != rank)
     return diag_error(d, DIAG_DATA_SHAPE, at, "the input %s has %d dim%s, the array has %d",
                       t->name, rank, plural(rank), x->rank);
@@ -278,6 +290,7 @@ bool package_predict(PackageBatches *b, uint32_t n, const char *const *fetch) {
     }
     read_batch(b, rows, first, now);
   }
+  b->rows = rows;
   return exec_works(b->exec, b->diag) && exec_check(b->exec, b->diag);
 }
 
