@@ -184,7 +184,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
   const Ast *arg[MAX_FORMALS];
   const Form *form = e->kind == AST_CALL ? form_of(e, countof(sources), sources) : NULL;
   if (!form) {
-    form_unknown(b, e, countof(sources), sources, DIAG_BAD_BLOCK, "expected a source of data");
+    form_unknown(b, e, countof(sources), sources, DIAG_BAD_BLOCK, "a source of data");
     return false;
   }
   *out = (DataSource){.kind = (SourceKind)form->kind,
@@ -346,6 +346,9 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
     if (b->opt->mesh && !b->opt->layout && !b->mesh_broken)
       diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout "
                       "auto, or rules for this mesh");
+    else if (r->dim && mesh_axis(&b->model->mesh, r->dim) >= 0)
+      diag_hint(b->d, "the dim comes first: %s%s%s", item->name, b->opt->layout ? "=" : " -> ",
+                r->dim);
     return false;
   }
   if (axes_has(r->axes, axis))

@@ -120,12 +120,25 @@ const Form *form_of(const Ast *e, size_t n, const Form *form) {
   return NULL;
 }
 
-void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *what) {
-  const char **near = arena_array(b->a, const char *, n);
-  for (size_t i = 0; i < n; i++) near[i] = form[i].name;
-  diag_error(b->d, id, e->pos, "%s", what);
-  diag_one_of(b->d, near, n);
-  if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, n);
+void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *noun) {
+  const char **names = arena_array(b->a, const char *, n), *list = "";
+  bool named = e->kind == AST_CALL || e->kind == AST_NAME, known = false;
+  for (size_t i = 0; i < n; i++) {
+    names[i] = form[i].name;
+    list = arena_printf(b->a, "%s%s%s", list, i ? ", " : "", names[i]);
+    known |= named && !strcmp(names[i], e->text);
+  }
+  if (known)
+    diag_error(b->d, id, e->pos, "expected %s, and %s takes no dims in brackets", noun, e->text);
+  else if (named)
+    diag_error(b->d, id, e->pos, "%s is not %s", e->text, noun);
+  else
+    diag_error(b->d, id, e->pos, "expected %s", noun);
+  const char *near = named && !known ? text_nearest(e->text, names, n) : NULL;
+  if (near)
+    diag_hint(b->d, "did you mean %s? it is one of: %s", near, list);
+  else
+    diag_hint(b->d, "it is one of: %s", list);
 }
 
 // -- built-ins ----------------------------------------------------------------------------------

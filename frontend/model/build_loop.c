@@ -193,6 +193,18 @@ static NodeId typed_start(Build *b, Carry *c, Value v) {
   return weak ? weak_start(b, c, v) : v.node;
 }
 
+// Hints how a start over the dims `have` gets those that the carry states beside them.
+static void hint_broadcast(Build *b, const Dims *stated, const Dims *have) {
+  const char *text = "";
+  for (int i = 0; i < have->n; i++)
+    if (!dims_has(stated, have->at[i])) return;
+  for (int i = 0; i < stated->n; i++)
+    if (!dims_has(have, stated->at[i]))
+      text =
+          arena_printf(b->a, "%s + 0 * index[%s]", text, dim_get(b->g->dims, stated->at[i])->name);
+  diag_hint(b->d, "only a number is broadcast over the dims of a carry; a tensor: START%s", text);
+}
+
 // Builds the start of a carry as a tensor over the dims that the carry states. A constant is
 // broadcast over them. Returns poison after an error.
 static Value start_of(Build *b, Carry *c) {
@@ -202,8 +214,10 @@ static Value start_of(Build *b, Carry *c) {
   if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
   if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
   if (!number && c->target->has_brackets &&
-      !build_matches(b, c->target->text, c->target->pos, &stated, &v))
+      !build_matches(b, c->target->text, c->target->pos, &stated, &v)) {
+    hint_broadcast(b, &stated, build_dims(b, &v));
     return value_poison;
+  }
   if (number && c->target->has_brackets) all = dims_set(b, stated.n, stated.at);
   if (number && !dims_fit(b, &all, c->target->pos, "a carry")) return value_poison;
   NodeId n = typed_start(b, c, v);

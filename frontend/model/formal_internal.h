@@ -22,8 +22,8 @@ typedef struct Form {
 // Returns the row of the table `form` (n rows) with the name of e, a name or a call; NULL if there
 // is none.
 const Form *form_of(const Ast *e, size_t n, const Form *form);
-// Reports the error that no row of the table has the name of e. The message lists the names of the
-// rows; a hint has the nearest one.
-void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *what);
+// Reports the error that e is no row of the table, as "adm is not NOUN" ("an optimizer"). The hint
+// has the nearest name and the list of all.
+void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *noun);
 
 #endif

@@ -34,7 +34,7 @@ static bool set_crop(Build *b, const Ast *e, DataSource *s) {
   double v[1] = {0};
   const Form *crop = form_of(e, countof(crops), crops);
   if (!crop) {
-    form_unknown(b, e, countof(crops), crops, DIAG_BAD_BLOCK, "expected a part of an image");
+    form_unknown(b, e, countof(crops), crops, DIAG_BAD_BLOCK, "a part of an image");
     return false;
   }
   if (!call_numbers(b, e, crop->formal, v)) return false;

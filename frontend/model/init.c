@@ -105,8 +105,7 @@ static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
   double v[2];
   const Form *row = form_of(call, countof(draws), draws);
   if (!row) {
-    form_unknown(b, call, countof(draws), draws, DIAG_UNKNOWN_FUNCTION,
-                 "expected a distribution after ~");
+    form_unknown(b, call, countof(draws), draws, DIAG_UNKNOWN_FUNCTION, "a distribution");
     if (call->text) habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0});
     return false;
   }

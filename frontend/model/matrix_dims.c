@@ -51,8 +51,8 @@ const char *matrix_dims(const Graph *g, const OptimizerSpec *s, const Decl *d, M
 }
 
 static void not_matrix(Build *b, const OptimizerSpec *s, const Decl *d, const char *why) {
-  diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "muon updates matrices, and '%s' is none: %s", d->name,
-             why);
+  diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "muon updates matrices, and '%s' is not one: %s",
+             d->name, why);
   if (d->rank > 2)
     diag_hint(b->d,
               "name the dims of its outputs: muon(..., out = \"%s\"), or dims that number "

@@ -67,8 +67,7 @@ bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
   const Ast *arg[MAX_FORMALS];
   const Form *form = form_of(e, countof(optimizers), optimizers);
   if (!form) {
-    form_unknown(b, e, countof(optimizers), optimizers, DIAG_UNKNOWN_FUNCTION,
-                 "an optimizer must stand here");
+    form_unknown(b, e, countof(optimizers), optimizers, DIAG_UNKNOWN_FUNCTION, "an optimizer");
     return false;
   }
   *out = (OptimizerSpec){.kind = (OptimizerKind)form->kind, .pos = e->pos};

@@ -166,7 +166,7 @@ static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSp
 bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out) {
   const Form *form = form_of(e, countof(schedules), schedules);
   if (!form) {
-    form_unknown(b, e, countof(schedules), schedules, DIAG_UNKNOWN_FUNCTION, "expected a schedule");
+    form_unknown(b, e, countof(schedules), schedules, DIAG_UNKNOWN_FUNCTION, "a schedule");
     return false;
   }
   *out = (ScheduleSpec){.kind = (ScheduleKind)form->kind, .pos = e->pos};

@@ -308,8 +308,9 @@ static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, 
     rest /= x->size[i];
   }
   const char *p = (const char *)x->data + bad * dtype_bytes(x->type);
-  diag_error(d, DIAG_DATA_TYPE, at, "%s is %s, and element %s of what it is given, %.17g, is none",
-             what, dtype_text(type), sizes_text(x->rank, index, where, sizeof where),
+  diag_error(d, DIAG_DATA_TYPE, at,
+             "%s is of type %s, which cannot hold element %s of what it is given, %.17g", what,
+             dtype_text(type), sizes_text(x->rank, index, where, sizeof where),
              dtype_load(x->type, p));
 }
 

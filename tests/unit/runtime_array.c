@@ -442,7 +442,7 @@ static void conversions_lose_nothing(void **state) {
   array_free(&x);
   x = make(TYPE_F32, 2, (int64_t[]){2, 3});
   assert_false(array_convert(&x, TYPE_I32, "w", diag, (Pos){0}));
-  expect_said("w is i32, and element [0, 1]");
+  expect_said("w is of type i32, which cannot hold element [0, 1]");
   array_free(&x);
 }
 
