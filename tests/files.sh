@@ -219,6 +219,7 @@ check "the damaged one is kept" test -e ck/step-12.2.old/manifest.json
 check "the best one is none that was moved" test ! -L ck/best -o -e ck/best/manifest.json
 expect "the one before, by its folder" 0 "test loss" "$meshc" eval net.mesh --checkpoint ck/step-4
 expect "--resume of a step that is not there" 2 "ck holds no complete checkpoint of step 5" ./train --checkpoint-dir ck --resume=5
+check "the steps that are there" says 'hint: it holds those of: step 4, 8'
 expect "--resume of no number" 2 "resume takes an integer" ./train --checkpoint-dir ck --resume=last
 expect "--resume of nothing" 2 "resume takes an integer" ./train --checkpoint-dir ck --resume=
 expect "--resume does not take the next word" 2 "does not take '8'" ./train --checkpoint-dir ck --resume 8

@@ -51,6 +51,13 @@ expect "3 ranks of a mesh of 4" 2 "3 ranks cannot share the mesh of the package.
 must "$meshc" compile "$net" --params got.safetensors --cpu native -o with -q
 must "$meshc" predict with --feed x=rows/x.npy --out got
 same "a package of trained parameters" want/y.npy got/y.npy
+sed 's/\[b, d\]/[b, one, d]/; s/^dim /dim one = 1, /; s/^output x\(.*\)$/output x\1 + 0 * index[one]/' rows.mesh >axes.mesh
+must "$meshc" run axes.mesh --out axes
+must "$meshc" predict with --feed x=axes/x.npy --out got
+same "axes of rows are merged" want/y.npy got/y.npy
+expect "rows in JSON" 0 '"rows": 8' "$meshc" predict with --feed x=batch/x.npy --json
+expect "inspect a package" 0 "^with: package, .*, 2 arrays, 36 numbers" "$meshc" inspect with
+expect "what compile says of assembly" 0 "^some.s: the assembly of predict, for x86-64-v[234]\$" "$meshc" compile "$net" --emit asm -o some.s
 expect "what compile says" 0 "^with: predict, for native; 2 values, 144 B" "$meshc" compile "$net" --cpu native -o with
 
 # -- levels of CPUs -----------------------------------------------------------------------------------------------

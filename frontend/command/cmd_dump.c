@@ -264,20 +264,23 @@ static bool has_text(const Dump *d, int stage) {
   return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
 }
 
-// Writes the stages `first` to `last`, as text with a headline before each if there are several.
-// Returns false after an error.
+// Writes the stages `first` to `last`; several on stdout as texts with a headline before each, or
+// as a list of JSON objects. Returns false after an error.
 static bool write_stages(const Dump *d, int first, int last) {
   const char *folder = option_text(d->s->opt, OPTION_DIR);
+  bool several = !folder && first != last, list = several && d->form == FORM_JSON, good = true;
+  int written = 0;
   if (folder && !session_folder(d->s, folder)) return false;
-  for (int i = first; i <= last; i++) {
+  for (int i = first; i <= last && good; i++) {
     if (first != last && !has_text(d, i)) continue;
     char *text = print_stage(d, i);
-    if (!text) return false;
-    if (!folder && first != last && d->form == FORM_TEXT)
+    if (several && d->form == FORM_TEXT && text)
       printf("# stage %s: %s\n", stage_names[i].name, stage_names[i].holds);
-    if (!write_stage(d, i, text)) return false;
+    if (list && text) fputs(written++ ? "," : "[", stdout);
+    good = text && write_stage(d, i, text);
   }
-  return true;
+  if (list) fputs(written ? "]\n" : "[]\n", stdout);
+  return good;
 }
 
 // Reads the graph of `--from STAGE FILE`, which replaces the selected graph. *first gets the index

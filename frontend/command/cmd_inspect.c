@@ -1,6 +1,6 @@
 // The command inspect: lists the names, types and shapes in a parameter file, data file or
 // checkpoint, as text or JSON.
-#include "frontend/driver/session.h"
+#include "frontend/command/package_command.h"
 
 #include <string.h>
 
@@ -168,11 +168,20 @@ static void show_texts(const Session *s, ArrayList *list) {
                                 text_shown(s->arena, list->text[i].value)};
 }
 
+// Lists the arrays of a file or folder; of a package those in its file of weights. Returns false
+// after an error.
+static bool list_arrays(Session *s, const char *path, ArrayList *out) {
+  bool package = package_given(s);
+  const char *file = package ? arena_printf(s->arena, "%s/" PACKAGE_WEIGHTS, path) : path;
+  if (!array_list(s->arena, file, out, s->diag, (Pos){0})) return false;
+  if (package) out->format = "package";
+  return true;
+}
+
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
-  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list)
-                              : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
+  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !list_arrays(s, path, &list))
     return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
   show_texts(s, &list);

@@ -157,6 +157,7 @@ static bool finish(Running *r) {
       out, "schema",
       json_string(s->opt->command == COMMAND_RUN ? "meshc.run/1" : "meshc.predict/1"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  if (s->opt->command == COMMAND_PREDICT) json_object_set_new(out, "rows", json_integer(b->rows));
   json_object_set_new(out, "values", results_json(b->nresults, result));
   json_finish(out);
   return true;

@@ -97,6 +97,8 @@ static const char *find_step(Session *s, const char *folder, const OptionUse *us
   if (found) return found;
   diag_error(s->diag, DIAG_USAGE, use->pos, "%s holds no complete checkpoint of step %lld", folder,
              (long long)step);
+  const char *steps = checkpoint_steps_text(s->arena, folder);
+  if (steps) diag_hint(s->diag, "it holds those of: %s", steps);
   return NULL;
 }
 

@@ -288,12 +288,23 @@ bool package_write(Session *s, PackagePlan *plan, const char *path) {
   return ok;
 }
 
-static void report(const Session *s, const PackagePlan *plan, const char *path, PackageFacts *out) {
+static void report(const Session *s, const PackagePlan *plan, const char *path, int kind,
+                   PackageFacts *out) {
   Arena *a = s->arena;
-  *out = (PackageFacts){path, "", "", plan->nvalues, plan->bytes};
-  for (uint32_t k = 0; k < plan->nparts; k++)
+  bool whole = kind != EMIT_LLVM && kind != EMIT_ASM; // else the file has a program, for one level
+  *out = (PackageFacts){.path = path,
+                        .programs = "",
+                        .builds = "",
+                        .text = whole               ? NULL
+                                : kind == EMIT_LLVM ? "LLVM IR"
+                                : plan->gpu         ? "PTX"
+                                                    : "assembly",
+                        .nvalues = plan->nvalues,
+                        .bytes = plan->bytes};
+  for (uint32_t k = 0; k < plan->nparts && whole; k++)
     out->programs = arena_printf(a, "%s%s%s", out->programs, k ? ", " : "", plan->part[k].name);
-  for (uint32_t i = 0; i < plan->nbuilds; i++)
+  if (!whole) out->programs = plan->part[package_emitted(plan)].name;
+  for (uint32_t i = 0; i < (whole ? plan->nbuilds : 1); i++)
     out->builds = arena_printf(a, "%s%s%s%s", out->builds, i ? ", " : "", plan->build[i].name,
                                plan->build[i].products ? " with products" : "");
 }
@@ -335,6 +346,6 @@ bool package_make(Session *s, PackageFacts *out) {
     return false;
   bool ok = kind == EMIT_PACKAGE ? package_write(s, &plan, path)
                                  : package_emit(s, &plan, path, (PackageEmit)kind);
-  if (ok) report(s, &plan, path, out);
+  if (ok) report(s, &plan, path, kind, out);
   return ok;
 }

@@ -7,6 +7,7 @@
 // What was written, for the report of the command.
 typedef struct PackageFacts {
   const char *path, *programs, *builds; // lists: "train, predict"
+  const char *text; // of --emit llvm and asm: what the file has of the program; else NULL
   uint32_t nvalues;
   int64_t bytes; // of the values
 } PackageFacts;

@@ -23,6 +23,7 @@ typedef struct PackageBatches {
   bool first; // this process gets the results: rank 0, or the only one
   uint32_t nfeeds;
   NamedArray *feed;
+  int64_t rows;      // computed by package_predict
   uint32_t nresults; // set by package_predict, which allocates the arrays (array_free)
   PackageResult *result;
 } PackageBatches;

@@ -93,6 +93,9 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
 // Returns the path of the checkpoint of a step in the folder `directory`, allocated in `a`; NULL if
 // the step has no complete checkpoint.
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step);
+// Returns the steps of the complete checkpoints in the folder as text, "step 4, 8, 12", allocated
+// in `a`: all, or the first and the last ones of many. NULL if there are none.
+const char *checkpoint_steps_text(Arena *a, const char *directory);
 // Loads the parameters and states of e, and with `slots` the tensors of its optimizer. The
 // checkpoint must have them all. With `average`, parameter NAME gets the tensor average.NAME if the
 // checkpoint has it. All shards are read and checked before any tensor is loaded. Returns false

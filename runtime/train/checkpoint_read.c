@@ -58,6 +58,25 @@ const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
   return NULL;
 }
 
+const char *checkpoint_steps_text(Arena *a, const char *directory) {
+  enum { FIRST = 4, LAST = 8 };
+  StepList all = checkpoint_steps(a, directory);
+  uint32_t n = 0, k = 0;
+  const char *text = NULL;
+  for (uint32_t i = 0; i < all.n; i++) n += all.at[i].complete;
+  for (uint32_t i = all.n; i-- > 0;) { // ascending
+    if (!all.at[i].complete) continue;
+    bool left_out = k >= FIRST && k + LAST < n;
+    if (!left_out)
+      text = arena_printf(a, "%s%s%lld", text ? text : "step ", text ? ", " : "",
+                          (long long)all.at[i].step);
+    else if (k == FIRST)
+      text = arena_printf(a, "%s, ...", text);
+    k++;
+  }
+  return text;
+}
+
 // -- reading the manifest -----------------------------------------------------------------------
 
 typedef struct ManifestReader {
