@@ -154,6 +154,11 @@ for model in table letters; do
   same "what it prints" want.txt got.txt
   same "what it leaves" want.safetensors got.safetensors
 done
+sed 's/columns = 0..2/columns = (1, 0)/' table.mesh >listed.mesh
+must "$meshc" train listed.mesh --data-dir files --save-params want.safetensors
+must "$meshc" compile listed.mesh --data-dir files --for train --cpu native -o learns -q
+must "$meshc" train learns --data-dir files --save-params got.safetensors
+same "columns that are listed by number" want.safetensors got.safetensors
 must "$meshc" compile table.mesh --data-dir files --for train --cpu native -o learns -q
 must "$meshc" compile table.mesh --data-dir files --for train --cpu native --emit exe -o learns.run -q
 expect "another number of steps" 0 "^step 12/12  loss" "$meshc" train learns --data-dir files --set train.steps=12

@@ -26,7 +26,7 @@ static const PackField source_fields[] = {
     INT(DataSource, kind, 0, SOURCE_SYNTHETIC),
     TEXT(DataSource, path),
     TEXT(DataSource, key),
-    INT(DataSource, first, -1, (INT64_MAX >> 8)),
+    INT(DataSource, first, COLUMNS_NUMBERED, (INT64_MAX >> 8)),
     INT(DataSource, last, -1, (INT64_MAX >> 8)),
     INT(DataSource, header, -1, 1),
     TEXT(DataSource, columns),
@@ -76,7 +76,7 @@ static bool is_complete(const DataSource *s) {
   bool named = s->kind == SOURCE_NPZ || s->kind == SOURCE_SAFETENSORS ||
                s->kind == SOURCE_CIFAR10 || (s->kind == SOURCE_CSV && s->first == -1);
   bool counted = s->kind != SOURCE_TOKENS || s->token_bytes == 2 || s->token_bytes == 4;
-  bool listed = s->kind != SOURCE_CSV || s->first >= 0 || s->key || s->columns;
+  bool listed = s->kind != SOURCE_CSV || s->first != COLUMNS_NUMBERED || s->columns;
   return (s->path || s->kind == SOURCE_SYNTHETIC) && (s->key || s->columns || !named) && counted &&
          listed && (s->class_list || s->classes != CLASSES_LISTED);
 }

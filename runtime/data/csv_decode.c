@@ -247,11 +247,12 @@ static bool listed_columns(CsvDecoder *c, CsvFile *f, Diag *d) {
   int32_t place = 0;
   for (const char *name; (name = next_name(&list, &n));) {
     long long i = strtoll(name, NULL, 10);
-    if (i < f->width && f->slot[i] < 0) {
+    bool has = i >= 0 && i < f->width;
+    if (has && f->slot[i] < 0) {
       f->slot[i] = place++;
       continue;
     }
-    if (i < f->width)
+    if (has)
       diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "column %lld is named twice", i);
     else
       diag_error(d, DIAG_DATA_SHAPE, c->input->pos, "column %lld is asked for, but %s has %lld", i,

@@ -275,6 +275,38 @@ static void unsound_launches_are_refused(void **state) {
   assert_false(launches_sound(&(GpuLaunches){0}, &program, why)); // no entry for the kernel
 }
 
+// -- a data block -------------------------------------------------------------------------------
+
+static bool block_is_read(const DataSource *source) {
+  DataField field = {.input = "x", .source = *source};
+  DataBlock block = {.present = true, .nfields = 1, .field = &field}, read;
+  char why[PACK_WHY];
+  size_t n;
+  char *bytes = pack_write(&pack_of_data_block, &block, name_of, NULL, &n);
+  Arena *a = arena_new();
+  bool good = pack_read(a, &pack_of_data_block, bytes, n, diag_new(a), &read, why) &&
+              data_block_sound(&read, why);
+  arena_free(a);
+  free(bytes);
+  return good;
+}
+
+// A source of CSV has columns: of a range, of a name or of names, or of numbers.
+static void columns_come_back(void **state) {
+  (void)state;
+  const DataSource range = {.kind = SOURCE_CSV, .path = "t.csv", .first = 0, .last = 2},
+                   name = {.kind = SOURCE_CSV, .path = "t.csv", .key = "a", .first = -1},
+                   names = {.kind = SOURCE_CSV, .path = "t.csv", .columns = "a\n", .first = -1};
+  DataSource numbers = names;
+  numbers.first = COLUMNS_NUMBERED, numbers.columns = "1\n0\n";
+  assert_true(block_is_read(&range) && block_is_read(&name) && block_is_read(&names));
+  assert_true(block_is_read(&numbers));
+  numbers.columns = NULL, numbers.key = "a";
+  assert_false(block_is_read(&numbers));
+  numbers.first = COLUMNS_NUMBERED - 1, numbers.columns = "1\n0\n";
+  assert_false(block_is_read(&numbers));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_member_is_forgotten),
@@ -284,6 +316,7 @@ int main(void) {
       cmocka_unit_test(unsound_programs_are_refused),
       cmocka_unit_test(damaged_launches_are_refused),
       cmocka_unit_test(unsound_launches_are_refused),
+      cmocka_unit_test(columns_come_back),
   };
   return cmocka_run_group_tests_name("ir_pack", tests, NULL, NULL);
 }

@@ -214,6 +214,8 @@ static void columns(void **state) {
   EXPECT(&s, 2, 3, 1, 6, 4);
   s.columns = "3\n";
   expect_refused(&s, 1, "column 3 is asked for, but");
+  s.columns = "-1\n"; // of a damaged package
+  expect_refused(&s, 1, "column -1 is asked for, but");
 }
 
 static void packed_and_several(void **state) {
