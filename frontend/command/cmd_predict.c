@@ -308,7 +308,7 @@ static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
   const Graph *g = select_run(s->arena, m, fetch);
   bool fits = g && last_batch_fits(s->arena, p->run.graph, g, p->over);
   *last = fits ? NULL : g;
-  return g && last_batch_sized(s, p->run.graph, g, fits) &&
+  return g && last_batch_sized(s, p->run.graph, g, p->over, fits) &&
          (fits || last_batch_room(s, p->run.graph, g));
 }
 

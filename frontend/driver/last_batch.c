@@ -178,9 +178,31 @@ static bool hint_divide(Diag *d) {
   return diag_hint(d, "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
 }
 
-bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits) {
+// Checks that the inputs of graph `last` have the rows of `whole`: those of data have one size.
+// Returns false after an error.
+static bool rows_are_same(const Session *s, const Graph *whole, const Graph *last, DimId over) {
+  for (uint32_t i = 0; i < whole->decl.n; i++) {
+    const Decl *d = &whole->decl.at[i];
+    DeclId other = graph_find_decl(last, d->name);
+    const Decl *o = other ? &last->decl.at[other - 1] : NULL;
+    for (int k = 0; d->kind == DECL_INPUT && d->node && o && k < d->rank && k < o->rank; k++) {
+      const Dim *dim = dim_get(whole->dims, d->dims[k]);
+      int64_t size = dim_get(last->dims, o->dims[k])->size;
+      if (d->dims[k] == over || size == dim->size) continue;
+      diag_error(s->diag, DIAG_BAD_DIM_SIZE, d->pos,
+                 "the last, incomplete batch needs a model of its own size, in which %s is %lld, "
+                 "and the rows of '%s' have %lld",
+                 dim->name, (long long)size, d->name, (long long)dim->size);
+      return hint_divide(s->diag);
+    }
+  }
+  return true;
+}
+
+bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, DimId over,
+                      bool fits) {
   const Decl *d = sized_by_rows(whole, last);
-  if (!d) return true;
+  if (!d) return fits || rows_are_same(s, whole, last, over);
   if (fits)
     diag_warning(s->diag, DIAG_ROW_WEIGHTED, d->pos,
                  "'%s' has elements for each row of a batch: the last, incomplete batch reads the "

@@ -31,11 +31,13 @@ bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over
 // reductions) and combine them by equal graphs. Only then can one metric accumulate over all
 // batches.
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
-// Reports the first parameter or state whose size depends on the number of rows. `fits` is the
-// result of last_batch_fits. If it is true, the program for whole batches runs the last batch with
-// the first elements of that tensor, and the report is a warning. If it is false, the report is an
-// error. Returns false after the error.
-MUST_USE bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits);
+// Reports the first parameter or state whose size depends on the number of rows of dim `over`.
+// `fits` is the result of last_batch_fits. If it is true, the program for whole batches runs the
+// last batch with the first elements of that tensor, and the report is a warning. If it is false,
+// the report is an error, and so is an input with another dim whose size depends on the rows.
+// Returns false after the error.
+MUST_USE bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, DimId over,
+                               bool fits);
 // Checks that no output of `last`, which has the outputs of `whole`, has more elements along a dim:
 // results have room for those of whole batches. Returns false after an error.
 MUST_USE bool last_batch_room(const Session *s, const Graph *whole, const Graph *last);

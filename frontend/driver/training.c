@@ -106,13 +106,13 @@ static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p
   int64_t rows = feed_rows(p->feed), incomplete = rows % feed_batch(p->feed);
   const Model *m = incomplete ? last_batch_model(s, data_over(s, block), incomplete, rows) : NULL;
   if (incomplete && (!m || !select_both(s, m, &ask, &e))) return false;
-  bool fits = !incomplete ||
-              last_batch_fits(s->arena, e.whole, e.last, s->model->graph->spec.data[block].over);
+  DimId over = s->model->graph->spec.data[block].over;
+  bool fits = !incomplete || last_batch_fits(s->arena, e.whole, e.last, over);
   *last = fits ? NULL : e.last;
   p->graph = e.whole;
   p->nmetrics = e.nmetrics;
   p->metric = metrics_of(s, e.nmetrics, e.metric);
-  return !incomplete || last_batch_sized(s, e.whole, e.last, fits);
+  return !incomplete || last_batch_sized(s, e.whole, e.last, over, fits);
 }
 
 bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p) {
