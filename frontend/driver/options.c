@@ -38,27 +38,33 @@ const char *command_name(CommandId id) { return command_row[id].name; }
 
 // -- parsing ------------------------------------------------------------------------------------
 
-// Names that options have in other programs, and what is written here in a command that takes
-// --set.
-static const char *const usual[][2] = {
-    {"--epochs", "--set train.epochs=N"},
-    {"--steps", "--set train.steps=N"},
-    {"--lr", "--set train.optimizer.lr=X"},
-    {"--learning-rate", "--set train.optimizer.lr=X"},
-    {"--batch-size", "--set b=N, if b is the dim of the batch"},
-    {"--gpu", "--device cuda"},
-    {"--output", "--out, or --save-params FILE of train"},
-    {"--out", "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
-    {"--save", "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
+// Names that options have in other programs, the commands to which a hint applies, and what is
+// written here.
+#define TRAINING                                                                                   \
+  (ON(CHECK) | ON(TRAIN) | ON(COMPILE) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
+static const struct {
+  const char *name;
+  uint32_t commands;
+  const char *here;
+} usual[] = {
+    {"--epochs", TRAINING, "--set train.epochs=N"},
+    {"--steps", TRAINING, "--set train.steps=N"},
+    {"--lr", TRAINING, "--set train.optimizer.lr=X"},
+    {"--learning-rate", TRAINING, "--set train.optimizer.lr=X"},
+    {"--batch-size", MODELS, "--set b=N, if b is the dim of the batch"},
+    {"--gpu", MODELS, "--device cuda"},
+    {"--output", ON(RUN) | ON(PREDICT) | ON(EXPLAIN) | ON(TOKENIZE) | ON(COMPILE), "--out"},
+    {"--output", ON(TRAIN), "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
+    {"--out", ON(TRAIN), "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
+    {"--save", ON(TRAIN), "--save-params FILE.safetensors, or --checkpoint-dir DIR"},
 };
 
 // Says what to write in place of an option that the command lacks.
 static bool say_usual(Diag *d, const Options *o, const char *given) {
   bool sets = option_row[OPTION_SET].commands & 1u << o->command;
-  bool trains = o->command == COMMAND_TRAIN;
-  for (size_t i = 0; i < countof(usual) && sets; i++)
-    if (strcmp(given, usual[i][0]) == 0 && (trains || !strstr(usual[i][1], "--save-params")))
-      return diag_hint(d, "write %s", usual[i][1]);
+  for (size_t i = 0; i < countof(usual); i++)
+    if (strcmp(given, usual[i].name) == 0 && (usual[i].commands & 1u << o->command))
+      return diag_hint(d, "write %s", usual[i].here);
   return diag_hint(d, "see meshc %s --help%s", command_name(o->command),
                    sets ? "; keys of the model are changed with --set, as in --set train.epochs=3"
                         : "");
@@ -80,8 +86,7 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   }
   diag_error(d, DIAG_UNKNOWN_OPTION, (Pos){0}, "unknown option '%s' for %s", given,
              command_name(o->command));
-  bool sets = option_row[OPTION_SET].commands & 1u << o->command;
-  if (!sets || text_nearest(given, names, known)) return diag_nearest(d, given, names, known);
+  if (text_nearest(given, names, known)) return diag_nearest(d, given, names, known);
   return say_usual(d, o, given);
 }
 
@@ -171,9 +176,9 @@ static bool count_arguments(const Options *o, Diag *d) {
   else
     diag_error(d, DIAG_USAGE, (Pos){0}, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);
-  if (o->argument.n > most && option_given(o, OPTION_RESUME) &&
-      strspn(o->argument.at[most], "0123456789") == strlen(o->argument.at[most]))
-    return diag_hint(d, "the step follows '=': --resume=%s", o->argument.at[most]);
+  const char *more = o->argument.n > most ? o->argument.at[most] : "";
+  if (*more && option_given(o, OPTION_RESUME) && !more[strspn(more, "0123456789")])
+    return diag_hint(d, "the step follows '=': --resume=%s", more);
   return diag_hint(d, "see meshc %s --help", command_name(o->command));
 }
 

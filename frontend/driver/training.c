@@ -175,7 +175,7 @@ static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
   if (*steps > 0) return true;
   diag_error(s->diag, DIAG_MISSING_KEY, spec->pos,
              spec->epochs ? "the data has fewer rows than one batch"
-                          : "the train block says neither steps nor epochs, or 0 of them");
+                          : "the train block says neither steps nor epochs");
   if (!spec->epochs) diag_hint(s->diag, "add: steps = 1000, or say --set train.steps=1000");
   return false;
 }

@@ -56,13 +56,16 @@ HabitNames habit_names(const Build *b, const Ast *call) {
 
 // Adds a hint for a call of a function of a module, such as torch.relu(x), F.gelu(x) or
 // jnp.matmul(x, w): the language has no modules. `member` is the name after the last dot.
+// Returns false if there is no such hint.
 static bool habit_of_module(Build *b, const char *member, const Ast *call) {
   HabitNames names = habit_names(b, call);
   names.f = member;
   if (habit_hint(b->d, b->a, HABIT_FUNCTION, member, &names)) return true;
   for (const Builtin *row = builtins; row->name; row++)
-    if (!strcasecmp(row->name, member))
-      return diag_hint(b->d, "functions have no module: write %s", row->name);
+    if (!strcasecmp(row->name, member)) {
+      diag_hint(b->d, "functions have no module: write %s", row->name);
+      return true;
+    }
   return false;
 }
 

@@ -578,7 +578,7 @@ MUST_USE bool init_start(Build *b, const Ast *start, const Decl *d, Init *out);
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
-// Reports that the mesh has no axis `name`.
+// Reports that the mesh has no axis `name`; nothing if its own errors may be why. Returns false.
 bool axis_unknown(Build *b, const char *name, Pos pos);
 // The entries `key = value` of a data or train statement, in order.
 typedef struct Entry {

@@ -152,6 +152,7 @@ typedef struct Carry {
   // number of the carry, from 1, among the weak carries of the model; 0: the carry is not weak
   uint32_t weak;
   bool integer; // the initial value is an integer literal
+  bool fills;   // the initial value is a constant, which is broadcast over the stated dims
 } Carry;
 
 // Returns the record of the type of the weak carry c, in b->carries. The record outlives the Build:
@@ -210,7 +211,7 @@ static void hint_broadcast(Build *b, const Dims *stated, const Dims *have) {
 static Value start_of(Build *b, Carry *c) {
   Dims stated, all = {0};
   Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
-  bool number = value_fills(b, &v);
+  bool number = c->fills = value_fills(b, &v);
   if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
   if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
   if (!number && c->target->has_brackets &&
@@ -312,9 +313,13 @@ static NodeId next_of(Build *b, const Carry *c) {
   if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
     diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text,
               dims_listed(b, &carry.dims));
+    const char *dims = dims_listed(b, build_dims(b, v));
     if (!c->target->has_brackets)
-      diag_hint(b->d, "state the dims of the carry: %s%s = ...", c->target->text,
-                dims_listed(b, build_dims(b, v)));
+      diag_hint(b->d,
+                c->fills
+                    ? "state the dims of the carry: %s%s = ..."
+                    : "let the carry start over the dims of its next value: %s = s, with s%s = ...",
+                c->target->text, dims);
     return 0;
   }
   if (c->weak || type_takes(b, v, type))

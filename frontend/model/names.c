@@ -121,36 +121,64 @@ static void name_nearest(Build *b, const char *name) {
   diag_nearest(b->d, name, near.at, near.n);
 }
 
-// Returns the first statement below `block` that binds `name`, or NULL. *loop is set to the loop
-// with whose body the name ends, if there is one.
-static const Ast *bound_below(const Ast *block, const char *name, const Ast **loop) {
-  for (uint32_t i = 0; block && i < block->nkids; i++) {
-    const Ast *s = block->kids[i], *found = NULL;
-    if (!s) continue;
-    if (s->kind == AST_TARGET && s->text == name) return s;
-    if (s->kind == AST_BIND || s->kind == AST_OUTPUT || s->kind == AST_METRIC ||
-        s->kind == AST_FOR || s->kind == AST_SCAN || s->kind == AST_IF || s->kind == AST_BLOCK)
-      found = bound_below(s, name, loop);
-    else if (s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE)
-      found = s->text == name ? s : NULL;
-    if (found && (s->kind == AST_FOR || s->kind == AST_SCAN)) *loop = s;
-    if (found) return found;
-  }
-  return NULL;
+// Where a name is bound that is not visible where it is used.
+typedef struct Bound {
+  const Ast *target, *statement;
+  const Ast *loop; // with whose body the name ends; of several the innermost around the use
+} Bound;
+
+static bool is_before(Pos p, Pos q) { return p.line != q.line ? p.line < q.line : p.col < q.col; }
+
+// Returns whether pos is in the text of node t. A node without an end has no text.
+static bool spans(const Ast *t, Pos pos) {
+  return !is_before(pos, t->pos) && !is_before(t->end, pos);
 }
 
-// Hints at a binding of `name` that is not visible at pos: a later one, or one in a loop that has
-// ended. Returns false if there is none.
+// Finds the first statement below `block` that binds `name`, which is used at `use`. Returns false
+// if there is none.
+static bool bound_below(const Ast *block, const char *name, Pos use, Bound *out) {
+  for (uint32_t i = 0; block && i < block->nkids; i++) {
+    const Ast *s = block->kids[i];
+    if (!s) continue;
+    bool loop = s->kind == AST_FOR || s->kind == AST_SCAN,
+         binds = s->kind == AST_BIND || s->kind == AST_OUTPUT || s->kind == AST_METRIC,
+         declares = s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE;
+    bool found = (s->kind == AST_TARGET || declares) && s->text == name;
+    if (found) *out = (Bound){.target = s, .statement = s};
+    if (loop || binds || s->kind == AST_IF || s->kind == AST_BLOCK)
+      found = bound_below(s, name, use, out);
+    if (found && binds) out->statement = s;
+    if (found && loop && !(out->loop && spans(out->loop, use))) out->loop = s;
+    if (found) return true;
+  }
+  return false;
+}
+
+// Hints at a binding of `name` that is not visible at pos: a later one, one whose right side this
+// use is in, or one in a loop that has ended. Returns false if there is none.
 static bool bound_elsewhere(Build *b, const char *name, Pos pos) {
-  const Ast *body = b->frame->fn ? b->frame->fn->ast : b->text, *loop = NULL;
-  const Ast *s = bound_below(body, name, &loop);
-  if (!s || s->pos.source != pos.source) return false;
-  bool before = s->pos.line < pos.line;
-  if (before && !loop) return false;
-  diag_note(b->d, s->pos, before ? "bound here, in a loop" : "bound here, after this use");
-  if (!before) return diag_hint(b->d, "a name is bound before it is used: move the statement up");
-  return diag_hint(b->d, "a name that is first bound in a loop ends with it: bind it before the "
-                         "loop, or collect it by yield");
+  Bound at = {0};
+  const Ast *body = b->frame->fn ? b->frame->fn->ast : b->text;
+  if (!bound_below(body, name, pos, &at) || at.target->pos.source != pos.source) return false;
+  bool own = spans(at.statement, pos), later = own || is_before(pos, at.target->pos);
+  if (!later && !at.loop) return false;
+  diag_note(b->d, at.target->pos,
+            own     ? "bound here, from its own value"
+            : later ? "bound here, after this use"
+                    : "bound here, in a loop");
+  if (!later)
+    diag_hint(b->d, "a name that is first bound in a loop ends with it: bind it before the loop, "
+                    "or collect it by yield");
+  else if (at.loop && spans(at.loop, pos) && at.loop->kind == AST_SCAN)
+    diag_hint(b->d, "a value of the step before is a carry: scan %s (%s = 0) { ... }",
+              at.loop->text, name);
+  else if (at.loop && spans(at.loop, pos))
+    diag_hint(b->d, "a value of the round before needs one before the loop: %s = 0", name);
+  else if (own)
+    diag_hint(b->d, "give it a value above, or another name here");
+  else
+    diag_hint(b->d, "a name is bound before it is used: move the statement up");
+  return true;
 }
 
 static void say_unknown(Build *b, const char *name, Pos pos) {

@@ -218,7 +218,7 @@ static const struct {
     {"optimizer", read_optimizer, AT(optimizer)},
     {"schedule", read_schedule, AT(schedule)},
     {"steps", read_length, AT(steps)},
-    {"epochs", read_count, AT(epochs)},
+    {"epochs", read_length, AT(epochs)},
     {"evaluate", read_count, AT(evaluate)},
     {"log", read_count, AT(log)},
     {"checkpoint", read_count, AT(checkpoint)},

@@ -140,7 +140,7 @@ bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, Trai
                       "the data has fewer rows than one batch: %lld of %lld",
                       (long long)feed_rows(feed), (long long)feed_batch(feed));
   diag_error(d, DIAG_USAGE, (Pos){0},
-             "the train block of %s says neither steps nor epochs, or 0 of them", p->path);
+             "the train block of %s says neither steps nor epochs", p->path);
   return diag_hint(d, "say --steps 1000, or say --set train.steps=1000");
 }
 
