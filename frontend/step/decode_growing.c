@@ -128,6 +128,17 @@ static Late by_rule(const Node *n, const Late *x) {
   return (Late){LATE_ANY, 0, 0, 0};
 }
 
+// Returns whether type t has all numbers of the interval as they are: whole numbers that it does
+// not round. Others could become equal to those with which masks compare them.
+static bool is_exact(const Growing *w, Dtype t, Late x) {
+  double far = x.times * (double)(dim_get(w->g->dims, w->dim)->size - 1);
+  double least = fmin(0, far) + x.lo, most = fmax(0, far) + x.hi;
+  int digits = dtype_format(t).digits;
+  if (floor(x.lo) != x.lo || floor(x.hi) != x.hi) return false;
+  if (digits) return fmax(-least, most) <= ldexp(1, digits);
+  return dtype_round(t, least) == least && dtype_round(t, most) == most;
+}
+
 static Late pointwise(const Growing *w, const Node *n, const Late *x) {
   bool single = true, finite = true;
   for (int k = 0; k < n->nargs; k++) {
@@ -136,6 +147,7 @@ static Late pointwise(const Growing *w, const Node *n, const Late *x) {
   }
   if (single) return evaluated(w, n, x);
   Late y = by_rule(n, x);
+  if (y.kind == LATE_NUMBER && !is_single(y) && !is_exact(w, (Dtype)n->type, y)) y.kind = LATE_ANY;
   return y.kind == LATE_ANY && finite ? (Late){LATE_FINITE, 0, 0, 0} : y;
 }
 

@@ -110,6 +110,15 @@ static const LanguageCase cases[] = {
      NULL,
      {"rows=2 s=rows"},
      2e-5},
+    {"inexact indices", // from position 15 on all are equal in u8
+     HEAD QKV
+     "near[t, s] = cast(index[s] + 240, u8) <= cast(index[t] + 240, u8)\n"
+     "one[b, t] = where(ids >= 0, 1.0, 0.0)\n"
+     "p = where(index[s] <= index[t], exp(score), 0.0) / sum[s](where(near, one, 0.0))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
     {"largest of all",
      HEAD QKV "e = where(index[s] <= index[t], score, 0.5)\nmost = max[s](e)\n"
               "p = where(index[s] <= index[t], exp(score - most), 0.0)\n" MIX TAIL,
