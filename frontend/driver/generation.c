@@ -33,6 +33,18 @@ static int64_t how_many(int64_t together) {
   return many;
 }
 
+// Selects the graph of a run of one position. States keep the positions that the texts need; all of
+// the model where positions behind that of a run may count, as in a sum without a mask.
+static const Graph *select_step(Session *s, GenerationPlan *p, int64_t total, DecodeAsk *one,
+                                DecodeFacts *facts) {
+  int64_t time = size_of(p->model, p->lm.time);
+  one->context = total ? least(ceil_div(total, CONTEXT_STEP) * CONTEXT_STEP, time) : time;
+  const Graph *g = select_decode(s->arena, p->model, &p->lm, one, facts);
+  if (!g || one->context == time || !facts->nkept || facts->growing) return g;
+  one->context = time;
+  return select_decode(s->arena, p->model, &p->lm, one, facts);
+}
+
 bool generation_plan(Session *s, const GenerationAsk *ask, GenerationPlan *out) {
   DecodeFacts facts;
   *out = (GenerationPlan){0};
@@ -40,9 +52,8 @@ bool generation_plan(Session *s, const GenerationAsk *ask, GenerationPlan *out) 
   const DimTable *dims = out->model->graph->dims;
   int64_t time = size_of(out->model, out->lm.time);
   int64_t many = how_many(ask->together ? ask->together : least(time, MOST_MANY));
-  int64_t wanted = ask->total ? ceil_div(ask->total, CONTEXT_STEP) * CONTEXT_STEP : time;
-  DecodeAsk one = {.positions = 1, .context = least(wanted, time), .narrow = !ask->shares}, more;
-  out->step = select_decode(s->arena, out->model, &out->lm, &one, &facts);
+  DecodeAsk one = {.positions = 1, .narrow = !ask->shares}, more;
+  out->step = select_step(s, out, ask->total, &one, &facts);
   if (!out->step) return false;
   out->over = session_for_gpu(s) ? NULL : facts.growing; // there each length is planned anew
   out->facts = (DecoderFacts){.rows = out->lm.rows ? dim_get(dims, out->lm.rows)->name : NULL,
