@@ -139,8 +139,8 @@ bool package_train_steps(const Package *p, const Feed *feed, int64_t asked, Trai
     return diag_error(d, DIAG_DATA_SHAPE, (Pos){0},
                       "the data has fewer rows than one batch: %lld of %lld",
                       (long long)feed_rows(feed), (long long)feed_batch(feed));
-  diag_error(d, DIAG_USAGE, (Pos){0},
-             "the train block of %s says neither steps nor epochs", p->path);
+  diag_error(d, DIAG_USAGE, (Pos){0}, "the train block of %s says neither steps nor epochs",
+             p->path);
   return diag_hint(d, "say --steps 1000, or say --set train.steps=1000");
 }
 
