@@ -47,7 +47,6 @@ bool launches_sound(const GpuLaunches *l, const Program *p, char *why) {
     wrong = "has not one entry for each kernel";
   for (uint32_t i = 0; i < l->nentries && !wrong; i++) {
     const GpuEntry *e = &l->entry[i];
-    if (e->grain < 1) wrong = "has a kernel whose blocks have no units";
     if (!e->run || e->threads % 32) wrong = "has a kernel without a name, or with a part of a warp";
     if (e->combine && (e->combine_threads % 32 || !e->combine_threads))
       wrong = "combines by a part of a warp";

@@ -63,19 +63,25 @@ bool package_gpu_open(Arena *a, Package *p, const json_t *root, Ranks *ranks, Di
 
 // -- launches -----------------------------------------------------------------------------------
 
-static bool is_kernel(const Program *p, uint32_t k, int64_t pointers, int64_t slots) {
-  return k < p->nkernels && p->kernel[k].nptr == pointers && p->kernel[k].nslot == slots;
+// Returns whether kernel k can move a part of a collective with so many operands. Such kernels have
+// no numbers and no partial results.
+static bool is_kernel(const Program *p, const GpuLaunches *l, uint32_t k, int64_t pointers,
+                      int64_t slots) {
+  if (k >= p->nkernels || l->entry[k].grain < 1) return false;
+  const ProgKernel *x = &p->kernel[k];
+  return x->nptr == pointers && x->nslot == slots && x->nnum == 0;
 }
 
 // Sets the kernels of the parts of one collective. Returns false if they are none that carry it
 // out.
-static bool set_kernels(const Program *p, uint32_t n, PartPlan *plan, const GpuPartKernels *from) {
+static bool set_kernels(const Program *p, const GpuLaunches *l, uint32_t n, PartPlan *plan,
+                        const GpuPartKernels *from) {
   for (uint32_t i = 0; i < n; i++) {
     PartPlan *x = &plan[i];
     int64_t slots = x->nloops + x->from_moves + x->to_moves;
     if (x->nloops == 0) continue; // nothing moves
-    if (!is_kernel(p, from[i].first, x->sources + x->results, slots) ||
-        !is_kernel(p, from[i].second, x->sources + x->least_results, slots))
+    if (!is_kernel(p, l, from[i].first, x->sources + x->results, slots) ||
+        !is_kernel(p, l, from[i].second, x->sources + x->least_results, slots))
       return false;
     x->kernel = from[i].first;
     x->least_kernel = from[i].second;
@@ -84,14 +90,14 @@ static bool set_kernels(const Program *p, uint32_t n, PartPlan *plan, const GpuP
 }
 
 // The same of messages between GPUs.
-static bool set_messages(const Program *p, uint32_t n, MessagePart *part,
+static bool set_messages(const Program *p, const GpuLaunches *l, uint32_t n, MessagePart *part,
                          const GpuPartKernels *from) {
   for (uint32_t i = 0; i < n; i++) {
     PartPlan *pack = &part[i].pack, *unpack = &part[i].unpack;
     if (!part[i].moves) continue;
-    if (!is_kernel(p, from[i].first, pack->sources + 1,
+    if (!is_kernel(p, l, from[i].first, pack->sources + 1,
                    pack->nloops + pack->from_moves + pack->to_moves) ||
-        !is_kernel(p, from[i].second, unpack->sources + 1,
+        !is_kernel(p, l, from[i].second, unpack->sources + 1,
                    unpack->nloops + unpack->from_moves + unpack->to_moves))
       return false;
     pack->kernel = from[i].first;
@@ -121,8 +127,8 @@ static bool make_plans(Arena *a, const Program *p, const GpuLaunches *l, int64_t
       messages[i] = message_plans(a, p, w, each);
     else
       local[i] = transfer_plans(a, p, w);
-    if (!(apart ? set_messages(p, w->nparts, messages[i], from)
-                : set_kernels(p, w->nparts, local[i], from)))
+    if (!(apart ? set_messages(p, l, w->nparts, messages[i], from)
+                : set_kernels(p, l, w->nparts, local[i], from)))
       return false;
     used += w->nparts;
   }

@@ -263,15 +263,15 @@ static void damaged_launches_are_refused(void **state) {
 
 static void unsound_launches_are_refused(void **state) {
   (void)state;
-  static const GpuEntry wrong[] = {{.run = "k0", .threads = 48, .grain = 1},
-                                   {.threads = 32, .grain = 1},
-                                   {.run = "k0", .threads = 32},
-                                   {.run = "k0", .threads = 32, .grain = 1, .combine = "c"}};
+  static const GpuEntry wrong[] = {
+      {.run = "k0", .threads = 48}, {.threads = 32}, {.run = "k0", .threads = 32, .combine = "c"}};
+  GpuEntry whole = {.run = "k0", .threads = 32}; // its blocks have the chunks of the kernel
   char why[PACK_WHY];
   for (size_t i = 0; i < countof(wrong); i++) {
     GpuEntry entry = wrong[i];
     assert_false(launches_sound(&(GpuLaunches){1, 0, 0, &entry, NULL, NULL}, &program, why));
   }
+  assert_true(launches_sound(&(GpuLaunches){1, 0, 0, &whole, NULL, NULL}, &program, why));
   assert_false(launches_sound(&(GpuLaunches){0}, &program, why)); // no entry for the kernel
 }
 
