@@ -258,12 +258,15 @@ static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
              "no layout was found that needs at most %s a processor",
              bytes_text(s->arena, (int64_t)t->memory));
   if (!least->mesh) return diag_hint(s->diag, "no layout that was tried can be compiled");
+  const char *divided = least->accumulate ? arena_printf(s->arena, " --set train.accumulate=%lld",
+                                                         (long long)least->accumulate)
+                                          : "";
   return diag_hint(s->diag,
-                   "the smallest that was found needs %s: --mesh %s --layout %s; give a larger "
+                   "the smallest that was found needs %s: --mesh %s --layout %s%s; give a larger "
                    "mesh, or more --memory; %s",
                    bytes_text(s->arena, (int64_t)least->price.peak),
                    mesh_option(s->arena, least->mesh),
-                   layout_option(s->arena, least->mesh, &least->layout),
+                   layout_option(s->arena, least->mesh, &least->layout), divided,
                    all ? "every layout was tried" : "not every layout was tried");
 }
 
