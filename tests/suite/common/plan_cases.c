@@ -17,52 +17,52 @@
 // Layouts of a transformer whose heads are split by the dim H, on the mesh hosts x gpus.
 #define HOSTS_OF_EIGHT(H)                                                                          \
   {                                                                                                \
-    {"ZeRO-1", "b=hosts+gpus,optimizer/all=hosts+gpus", NULL},                                     \
-        {"ZeRO-3 (FSDP)", "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",       \
-         NULL},                                                                                    \
+    {"ZeRO-1", "b=hosts+gpus,optimizer/all=hosts+gpus", NULL, 0},                                  \
+        {"ZeRO-3 (FSDP)", "b=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus", NULL, \
+         0},                                                                                       \
         {"ZeRO-3 within a host (HSDP)", "b=hosts+gpus,parameters/all=gpus,gradients/all=gpus",     \
-         NULL},                                                                                    \
+         NULL, 0},                                                                                 \
         {"HSDP, optimizer over all",                                                               \
          "b=hosts+gpus,parameters/all=gpus,gradients/all=hosts+gpus,optimizer/all=hosts+gpus",     \
-         NULL},                                                                                    \
-        {"tensors in a host, data over hosts", "b=hosts," H "=gpus,ff=gpus,vocab=gpus", NULL},     \
-        {"the same, sequence parallel", "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus",       \
-         NULL},                                                                                    \
+         NULL, 0},                                                                                 \
+        {"tensors in a host, data over hosts", "b=hosts," H "=gpus,ff=gpus,vocab=gpus", NULL, 0},  \
+        {"the same, sequence parallel", "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus", NULL, \
+         0},                                                                                       \
         {"the same, ZeRO-1 over hosts",                                                            \
-         "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,optimizer/all=hosts", NULL},           \
+         "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,optimizer/all=hosts", NULL, 0},        \
         {"the same, ZeRO-2 over hosts",                                                            \
-         "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,gradients/all=hosts", NULL},           \
+         "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,gradients/all=hosts", NULL, 0},        \
         {"the same, ZeRO-3 over hosts",                                                            \
          "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts,"                 \
          "gradients/all=hosts",                                                                    \
-         NULL},                                                                                    \
+         NULL, 0},                                                                                 \
         {"tensors in a host, ZeRO-3 over all",                                                     \
          "b=hosts," H "=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts+gpus,"            \
          "gradients/all=hosts+gpus",                                                               \
-         NULL},                                                                                    \
+         NULL, 0},                                                                                 \
     {                                                                                              \
-      NULL, NULL, NULL                                                                             \
+      NULL, NULL, NULL, 0                                                                          \
     }                                                                                              \
   }
 
 // Layouts of a transformer on eight processors. A mesh of two axes splits the heads over `cols`.
 #define EIGHT(H, MESH)                                                                             \
   {                                                                                                \
-    {"data parallel", "b=rows", NULL}, {"ZeRO-1", "b=rows,optimizer/all=rows", NULL},              \
-        {"ZeRO-2", "b=rows,gradients/all=rows", NULL},                                             \
-        {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL},                  \
-        {"tensor parallel", H "=rows,ff=rows,vocab=rows", NULL},                                   \
-        {"tensor and sequence parallel", H "=rows,ff=rows,vocab=rows,soft/t=rows", NULL},          \
-        {"data and tensors", "b=rows," H "=cols,ff=cols,vocab=cols", MESH},                        \
-        {"data, tensors, sequence", "b=rows," H "=cols,ff=cols,vocab=cols,soft/t=cols", MESH},     \
+    {"data parallel", "b=rows", NULL, 0}, {"ZeRO-1", "b=rows,optimizer/all=rows", NULL, 0},        \
+        {"ZeRO-2", "b=rows,gradients/all=rows", NULL, 0},                                          \
+        {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL, 0},               \
+        {"tensor parallel", H "=rows,ff=rows,vocab=rows", NULL, 0},                                \
+        {"tensor and sequence parallel", H "=rows,ff=rows,vocab=rows,soft/t=rows", NULL, 0},       \
+        {"data and tensors", "b=rows," H "=cols,ff=cols,vocab=cols", MESH, 0},                     \
+        {"data, tensors, sequence", "b=rows," H "=cols,ff=cols,vocab=cols,soft/t=cols", MESH, 0},  \
         {"the same, ZeRO-1 over data",                                                             \
-         "b=rows," H "=cols,ff=cols,vocab=cols,soft/t=cols,optimizer/all=rows", MESH},             \
+         "b=rows," H "=cols,ff=cols,vocab=cols,soft/t=cols,optimizer/all=rows", MESH, 0},          \
         {"the same, ZeRO-3 over data",                                                             \
          "b=rows," H                                                                               \
          "=cols,ff=cols,vocab=cols,soft/t=cols,parameters/all=rows,gradients/all=rows",            \
-         MESH},                                                                                    \
+         MESH, 0},                                                                                 \
     {                                                                                              \
-      NULL, NULL, NULL                                                                             \
+      NULL, NULL, NULL, 0                                                                          \
     }                                                                                              \
   }
 
@@ -271,18 +271,18 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .daily = true,
      .priced = 150,
-     .hand = {{"data parallel", "g=rows", NULL},
-              {"ZeRO-1", "g=rows,optimizer/all=rows", NULL},
-              {"ZeRO-3 (FSDP)", "g=rows,parameters/all=rows,gradients/all=rows", NULL},
-              {"expert parallel", "g=rows,own=rows", NULL},
-              {"expert parallel, ZeRO-1", "g=rows,own=rows,optimizer/all=rows", NULL},
+     .hand = {{"data parallel", "g=rows", NULL, 0},
+              {"ZeRO-1", "g=rows,optimizer/all=rows", NULL, 0},
+              {"ZeRO-3 (FSDP)", "g=rows,parameters/all=rows,gradients/all=rows", NULL, 0},
+              {"expert parallel", "g=rows,own=rows", NULL, 0},
+              {"expert parallel, ZeRO-1", "g=rows,own=rows,optimizer/all=rows", NULL, 0},
               {"expert parallel, ZeRO-3", "g=rows,own=rows,parameters/all=rows,gradients/all=rows",
-               NULL},
-              {"tensors of experts", "f=rows,vocab=rows", NULL},
-              {"experts and tensors", "g=rows,own=rows,f=cols", "rows=4,cols=2"},
-              {"experts and vocabulary", "g=rows,own=rows,vocab=cols,f=cols", "rows=4,cols=2"},
+               NULL, 0},
+              {"tensors of experts", "f=rows,vocab=rows", NULL, 0},
+              {"experts and tensors", "g=rows,own=rows,f=cols", "rows=4,cols=2", 0},
+              {"experts and vocabulary", "g=rows,own=rows,vocab=cols,f=cols", "rows=4,cols=2", 0},
               {"data, experts on one axis", "g=rows+cols,own=cols,optimizer/all=rows+cols",
-               "rows=4,cols=2"},
+               "rows=4,cols=2", 0},
               {0}},
      .why = "Each GPU has one expert, and tokens travel to it: two all-to-alls a layer instead of "
             "the weights of all experts."},
@@ -292,23 +292,25 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=8,gpus=8 --machine h100x512",
      .mesh = "hosts=8,gpus=8",
      .priced = 200,
-     .hand =
-         {{"ZeRO-1", "g=hosts+gpus,optimizer/all=hosts+gpus", NULL},
-          {"ZeRO-3 (FSDP)", "g=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",
-           NULL},
-          {"expert parallel", "g=hosts+gpus,own=hosts+gpus", NULL},
-          {"expert parallel, ZeRO-1", "g=hosts+gpus,own=hosts+gpus,optimizer/all=hosts+gpus", NULL},
-          {"expert parallel, ZeRO-3",
-           "g=hosts+gpus,own=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus", NULL},
-          {"experts in a host", "g=hosts+gpus,own=gpus", NULL},
-          {"experts in a host, ZeRO-1 over hosts", "g=hosts+gpus,own=gpus,optimizer/all=hosts+gpus",
-           NULL},
-          {"experts in a host, ZeRO-3 over hosts",
-           "g=hosts+gpus,own=gpus,parameters/all=hosts,gradients/all=hosts", NULL},
-          {"experts over hosts, tensors in a host", "g=hosts,own=hosts,f=gpus,vocab=gpus", NULL},
-          {"the same, optimizer over hosts",
-           "g=hosts,own=hosts,f=gpus,vocab=gpus,optimizer/all=hosts", NULL},
-          {0}},
+     .hand = {{"ZeRO-1", "g=hosts+gpus,optimizer/all=hosts+gpus", NULL, 0},
+              {"ZeRO-3 (FSDP)", "g=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",
+               NULL, 0},
+              {"expert parallel", "g=hosts+gpus,own=hosts+gpus", NULL, 0},
+              {"expert parallel, ZeRO-1", "g=hosts+gpus,own=hosts+gpus,optimizer/all=hosts+gpus",
+               NULL, 0},
+              {"expert parallel, ZeRO-3",
+               "g=hosts+gpus,own=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",
+               NULL, 0},
+              {"experts in a host", "g=hosts+gpus,own=gpus", NULL, 0},
+              {"experts in a host, ZeRO-1 over hosts",
+               "g=hosts+gpus,own=gpus,optimizer/all=hosts+gpus", NULL, 0},
+              {"experts in a host, ZeRO-3 over hosts",
+               "g=hosts+gpus,own=gpus,parameters/all=hosts,gradients/all=hosts", NULL, 0},
+              {"experts over hosts, tensors in a host", "g=hosts,own=hosts,f=gpus,vocab=gpus", NULL,
+               0},
+              {"the same, optimizer over hosts",
+               "g=hosts,own=hosts,f=gpus,vocab=gpus,optimizer/all=hosts", NULL, 0},
+              {0}},
      .why = "The weights of 64 experts are 26 B parameters: they stay where they are, and tokens "
             "travel."},
     {.name = "dlrm",
@@ -318,18 +320,18 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 500,
-     .hand = {{"data parallel", "b=rows", NULL},
-              {"rows of tables", "users=rows,items=rows,shops=rows", NULL},
-              {"rows of tables, data", "b=rows,users=rows,items=rows,shops=rows", NULL},
-              {"columns of tables", "d=rows", NULL},
-              {"columns of tables, data", "b=rows,d=cols", "rows=4,cols=2"},
+     .hand = {{"data parallel", "b=rows", NULL, 0},
+              {"rows of tables", "users=rows,items=rows,shops=rows", NULL, 0},
+              {"rows of tables, data", "b=rows,users=rows,items=rows,shops=rows", NULL, 0},
+              {"columns of tables", "d=rows", NULL, 0},
+              {"columns of tables, data", "b=rows,d=cols", "rows=4,cols=2", 0},
               {"data, tables over the other axis", "b=rows,users=cols,items=cols,shops=cols",
-               "rows=4,cols=2"},
-              {"ZeRO-1", "b=rows,optimizer/all=rows", NULL},
-              {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL},
+               "rows=4,cols=2", 0},
+              {"ZeRO-1", "b=rows,optimizer/all=rows", NULL, 0},
+              {"ZeRO-3 (FSDP)", "b=rows,parameters/all=rows,gradients/all=rows", NULL, 0},
               {"rows of tables, data, ZeRO-1",
-               "b=rows,users=rows,items=rows,shops=rows,optimizer/all=rows", NULL},
-              {"rows of large tables, data", "b=rows,users=rows,items=rows", NULL},
+               "b=rows,users=rows,items=rows,shops=rows,optimizer/all=rows", NULL, 0},
+              {"rows of large tables, data", "b=rows,users=rows,items=rows", NULL, 0},
               {0}},
      .why =
          "Tables of 16 GB and as much of Adagrad's state are split by rows, and the rows that a "
@@ -343,19 +345,19 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .daily = true,
      .priced = 300,
-     .hand = {{"data parallel, half of the GPUs idle", "b=rows", NULL},
-              {"bands of pictures", "y=rows,y2=rows,y4=rows", NULL},
-              {"data and bands", "b=rows,y=cols,y2=cols,y4=cols", "rows=4,cols=2"},
-              {"data and columns", "b=rows,x=cols,x2=cols,x4=cols", "rows=4,cols=2"},
+     .hand = {{"data parallel, half of the GPUs idle", "b=rows", NULL, 0},
+              {"bands of pictures", "y=rows,y2=rows,y4=rows", NULL, 0},
+              {"data and bands", "b=rows,y=cols,y2=cols,y4=cols", "rows=4,cols=2", 0},
+              {"data and columns", "b=rows,x=cols,x2=cols,x4=cols", "rows=4,cols=2", 0},
               {"data and tiles", "b=rows,y=cols,y2=cols,y4=cols,x=deep,x2=deep,x4=deep",
-               "rows=2,cols=2,deep=2"},
-              {"data and channels", "b=rows,c1=cols,c4=cols", "rows=4,cols=2"},
-              {"data and channels of the middle", "b=rows,c2=cols", "rows=4,cols=2"},
+               "rows=2,cols=2,deep=2", 0},
+              {"data and channels", "b=rows,c1=cols,c4=cols", "rows=4,cols=2", 0},
+              {"data and channels of the middle", "b=rows,c2=cols", "rows=4,cols=2", 0},
               {"data and bands, ZeRO-1", "b=rows,y=cols,y2=cols,y4=cols,optimizer/all=rows",
-               "rows=4,cols=2"},
-              {"columns of pictures", "x=rows,x2=rows,x4=rows", NULL},
+               "rows=4,cols=2", 0},
+              {"columns of pictures", "x=rows,x2=rows,x4=rows", NULL, 0},
               {"tiles of pictures", "y=rows,y2=rows,y4=rows,x=cols,x2=cols,x4=cols",
-               "rows=4,cols=2"},
+               "rows=4,cols=2", 0},
               {0}},
      .why = "Four pictures for eight GPUs: each picture is cut into two bands, which exchange only "
             "the rows at their border."},
@@ -366,21 +368,23 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .priced = 150,
      .whole = ",half,k,",
-     .hand = {{"positions", "t=rows", NULL},
-              {"positions, ZeRO-1", "t=rows,optimizer/all=rows", NULL},
-              {"positions, ZeRO-3", "t=rows,parameters/all=rows,gradients/all=rows", NULL},
-              {"tensor parallel", "groups=rows,ff=rows,vocab=rows", NULL},
-              {"tensor and sequence parallel", "groups=rows,ff=rows,vocab=rows,soft/t=rows", NULL},
+     .hand = {{"positions", "t=rows", NULL, 0},
+              {"positions, ZeRO-1", "t=rows,optimizer/all=rows", NULL, 0},
+              {"positions, ZeRO-3", "t=rows,parameters/all=rows,gradients/all=rows", NULL, 0},
+              {"tensor parallel", "groups=rows,ff=rows,vocab=rows", NULL, 0},
+              {"tensor and sequence parallel", "groups=rows,ff=rows,vocab=rows,soft/t=rows", NULL,
+               0},
               {"the same, ZeRO-3",
                "groups=rows,ff=rows,vocab=rows,soft/t=rows,parameters/all=rows,gradients/all=rows",
-               NULL},
-              {"positions and tensors", "t=rows,groups=cols,ff=cols,vocab=cols", "rows=4,cols=2"},
+               NULL, 0},
+              {"positions and tensors", "t=rows,groups=cols,ff=cols,vocab=cols", "rows=4,cols=2",
+               0},
               {"positions and tensors, ZeRO-3",
                "t=rows,groups=cols,ff=cols,vocab=cols,parameters/all=rows,gradients/all=rows",
-               "rows=4,cols=2"},
+               "rows=4,cols=2", 0},
               {"heads in attention, positions elsewhere",
-               "groups=rows,soft/t=rows,parameters/all=rows", NULL},
-              {"the same, ZeRO-1", "groups=rows,soft/t=rows,optimizer/all=rows", NULL},
+               "groups=rows,soft/t=rows,parameters/all=rows", NULL, 0},
+              {"the same, ZeRO-1", "groups=rows,soft/t=rows,optimizer/all=rows", NULL, 0},
               {0}},
      .why = "One sequence cannot be split as a batch; its positions are split instead, so that "
             "products see 16,384 tokens a GPU, and only keys and values travel."},
