@@ -107,7 +107,8 @@ lose() {
   victim=$(child $launcher "$k")
   sleep "$moment"
   [ "$way" = np ] || [ "$target" = guard ] || victim=$(child "$victim" 1)
-  kill -"$signal" "${victim:-0}" 2>/dev/null
+  [ -n "$victim" ] || { fail "$way: no rank $k: $(head -n 3 "$tmp/err")"; kill $launcher 2>/dev/null; return; }
+  kill -"$signal" "$victim" 2>/dev/null
   await
   [ "$way" = np ] || [ "$target" != guard ] || wanted=137
   ended "$way, SIG$signal to $target $k after $moment s" $code $wanted \
@@ -223,7 +224,7 @@ done
 "$meshc" train "$tmp/iris.mesh" -q --set train.epochs=0 --set train.steps=20 --np 4 --checkpoint-dir "$tmp/last" >"$tmp/log" 2>"$tmp/err" &
 launcher=$!
 victim=$(child $launcher 2)
-while kill -USR1 "${victim:-0}" 2>/dev/null; do sleep 0.01; done
+while [ -n "$victim" ] && kill -USR1 "$victim" 2>/dev/null; do sleep 0.01; done
 wait $launcher
 code=$?
 if [ $code = 0 ] || [ $code = 75 ]; then pass; else fail "SIGUSR1 to a rank all the time: exit $code: $(head -n 3 "$tmp/err")"; fi

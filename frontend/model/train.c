@@ -93,11 +93,20 @@ static bool read_groups(Build *b, const Entry *e, void *train) {
 static bool read_count(Build *b, const Entry *e, void *field) {
   return count_of(b, e->value, field);
 }
+// Returns true if a --set train.KEY or --set train.LOSS.KEY has `key` as its KEY.
+static bool sets_run(const Build *b, const char *key) {
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
+    if (dot && !strncmp(path, "train.", 6) && !strcmp(dot + 1, key)) return true;
+  }
+  return false;
+}
+
 // Reads the length of a run. A run without a step is refused: 0 stands for a length that is not
-// given.
+// given. But --set train.steps wins over epochs, however many they are.
 static bool read_length(Build *b, const Entry *e, void *field) {
   if (!count_of(b, e->value, field)) return false;
-  if (*(int64_t *)field > 0) return true;
+  if (*(int64_t *)field > 0 || (!strcmp(e->key, "epochs") && sets_run(b, "steps"))) return true;
   diag_error(b->d, DIAG_BAD_BLOCK, e->value->pos, "a run has at least 1 of its %s", e->key);
   return diag_hint(b->d, "meshc eval and meshc run compute without training");
 }
@@ -345,15 +354,6 @@ static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
     memcpy(other, mine, bytes);
   }
   if (!all->pos.line) all->pos = t->pos;
-}
-
-// Returns true if a --set train.KEY or --set train.LOSS.KEY has `key` as its KEY.
-static bool sets_run(const Build *b, const char *key) {
-  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
-    const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
-    if (dot && !strncmp(path, "train.", 6) && !strcmp(dot + 1, key)) return true;
-  }
-  return false;
 }
 
 // Copies the keys of the whole run from `all` into every block.
