@@ -252,7 +252,8 @@ enum { COMPILED_NODES = 40000, LEVELS_COMPILED = 10 };
 // prediction: its price, from short models, counts.
 enum { MOST_DIVIDED = 700000 };
 
-// all: every layout was priced, and none of them with other micro-batches.
+// Reports that no layout fits. least: the one that needs the least memory. all: every layout was
+// priced, and none of them with other micro-batches.
 static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least, bool all) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
              "no layout was found that needs at most %s a processor",

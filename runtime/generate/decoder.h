@@ -26,8 +26,8 @@ typedef struct DecoderProgram {
   const Program *program; // NULL: there is none
   Exec *exec;
   int64_t positions; // that a run computes
-  // positions that the states keep, if a run reads only as many of them as there are
-  // (Program.over); else 0
+  // positions for which the states have room, if a run may read only the first ones, those computed
+  // so far (Program.over); else 0
   int64_t growing;
   KeptRows *kept; // DecoderFacts.nkept
 } DecoderProgram;

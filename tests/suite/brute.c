@@ -308,7 +308,7 @@ static const char *choice_text(Arena *a, const Entry *e) {
                       e->accumulate ? arena_printf(a, " x%lld", (long long)e->accumulate) : "");
 }
 
-// Returns whether the plan's winner is what it says.
+// Returns whether the program of plan's choice has the time and memory that plan states.
 static bool is_as_said(const Brute *b, const SearchChoice *use, double memory, const char *budget) {
   Entry made;
   const char *layout = layout_option(b->a, use->mesh, &use->layout);
