@@ -58,14 +58,16 @@ costs() {
 ways_out() {
   given=${command##*--memory }
   given=${given%% *} ways=0 wrong=0
-  sed -n -e 's/^meshc: note: --layout "\(.*\)" [a-z ]*: peak \([^ ]* [^ ,]*\)\(.*\), step \([^ ]* [^ ]*\).*/\1|\2|\3|\4/p' \
+  sed -n -e 's/^meshc: note: --layout "\(.*\)" [a-z ]*: peak \([^ ]* [^ ,]*\)\(.*\), step \([^ ]* [^ ]*\).*/--layout \1|\2|\3|\4/p' \
+    -e 's/^meshc: note: --set \([^ ]*\) [a-z ]*: peak \([^ ]* [^ ,]*\)\(.*\), step \([^ ]* [^ ]*\).*/--set \1|\2|\3|\4/p' \
     -e 's/^hint: --memory \([0-9]*\) suffices: step \([^ ]* [^ ;]*\).*/|\1||\2/p' "$shown" >"$tmp/ways"
-  while IFS='|' read -r layout peak again time; do
+  while IFS='|' read -r option peak again time; do
     ways=$((ways + 1))
-    case $layout$again in
+    # shellcheck disable=SC2086
+    case $option$again in
     '') costs "$time" '[^ ]* [^ ]*' --memory "$peak" ;;
-    *rematerialised) costs "$time" "$peak" --layout "$layout" --memory "$given" ;;
-    *) costs "$time" "$peak" --layout "$layout" || costs "$time" "$peak" --layout "$layout" --memory "$given" ;;
+    *rematerialised) costs "$time" "$peak" $option --memory "$given" ;;
+    *) costs "$time" "$peak" $option || costs "$time" "$peak" $option --memory "$given" ;;
     esac || wrong=$((wrong + 1))
   done <"$tmp/ways"
   [ $ways -gt 0 ] && [ $wrong = 0 ]

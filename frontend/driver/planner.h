@@ -26,9 +26,14 @@ enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
 // Searches layouts and, where memory excludes some, micro-batches. Sets *out to the best choices.
 // Returns false after an error, which says that no layout fits and names the smallest.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
-// planner_micro.c. Returns whether micro-batches may be tried: the model has none and computes the
-// same with them.
+// planner_micro.c. Returns whether micro-batches may be tried for a step of this purpose: it is a
+// training step without micro-batches that computes the same with them.
+bool planner_step_divides(const Session *s, const char *purpose);
+// Returns the same for the step of a search.
 bool planner_may_divide(const Session *s, const SearchTask *t);
+// Returns whether n micro-batches have the same number of rows, and all processors have as many
+// rows of them as of the whole batch.
+bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n);
 // Adds to *r, the result of a search, the choices with micro-batches.
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // Sets *out to the session s with its model built with n micro-batches. Returns false if it cannot

@@ -119,16 +119,17 @@ static int64_t batch_parts(const Session *s, const SearchChoice *c) {
   return axes_size(c->mesh, batch_axes(s, c, false));
 }
 
-// Returns whether a step may have n micro-batches under the layout: they have the same number of
-// rows, all processors have as many of them as of the whole batch, and the step is compiled in a
-// few seconds.
-static bool divides(const Micro *m, const SearchChoice *c, int64_t n) {
-  const Session *s = m->s;
+bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n) {
   const Graph *g = s->model->graph;
-  const Selected *of = &((const Pricer *)m->task->pricer)->of;
-  if ((double)n * graph_count(of->graph) > MOST_NODES) return false;
   int64_t rows = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->size, parts = batch_parts(s, c);
   return rows % n == 0 && (rows / n % parts == 0 || rows % parts != 0);
+}
+
+// Returns whether a step may have n micro-batches under the layout, and is then compiled in a few
+// seconds.
+static bool divides(const Micro *m, const SearchChoice *c, int64_t n) {
+  const Selected *of = &((const Pricer *)m->task->pricer)->of;
+  return (double)n * graph_count(of->graph) <= MOST_NODES && planner_rows_divide(m->s, c, n);
 }
 
 // Prices a layout with n micro-batches. hint: as for price_layout. Returns false if it cannot be
@@ -424,10 +425,14 @@ static void try_all(Micro *m) {
     try_recomputing(m, over.at[i].choice, over.at[i].choice->accumulate, &(SearchChoice){0});
 }
 
-bool planner_may_divide(const Session *s, const SearchTask *t) {
+bool planner_step_divides(const Session *s, const char *purpose) {
   const ModelSpec *spec = &s->model->graph->spec;
-  return spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync && t->pricer &&
-         !strcmp(((const Pricer *)t->pricer)->of.purpose, "train") && micro_batches_alike(s->model);
+  return spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync &&
+         !strcmp(purpose, "train") && micro_batches_alike(s->model);
+}
+
+bool planner_may_divide(const Session *s, const SearchTask *t) {
+  return t->pricer && planner_step_divides(s, ((const Pricer *)t->pricer)->of.purpose);
 }
 
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {

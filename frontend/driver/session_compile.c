@@ -60,13 +60,14 @@ static bool memory_suffices(Session *s, const Compilation *c, bool runs) {
     diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
   else
     diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
-  const char *cost = budget || runs ? memory_cost(s, c) : "";
+  const MemoryWays *ways = budget || runs ? memory_ways(s, c, most) : NULL;
+  const char *cost = memory_cost(s, ways);
   diag_hint(
       s->diag,
       "--memory %lld suffices%s%s; else split more dims, use a larger mesh, or a smaller batch",
       (long long)needed, *cost ? ": " : "", cost);
   memory_note_values(s, c);
-  if (budget || runs) memory_note_layouts(s, c, most);
+  memory_note_ways(s, ways);
   return !(budget || runs);
 }
 
@@ -281,7 +282,7 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
   if (!e && c->on_gpu && diag_exit(s->diag) == EXIT_MEMORY) {
     memory_note_values(s, c);
-    memory_note_layouts(s, c, gpu_memory_each(s));
+    memory_note_ways(s, memory_ways(s, c, gpu_memory_each(s)));
   }
   if (e && s->opt->command == COMMAND_BENCH)
     exec_profile_switch(e, false); // bench switches it on for the timed steps

@@ -1,8 +1,9 @@
 // Takes the remedies that `explain` prints, and applies them: every layout rule left out, every
 // layout(...) taken out of the text of the model, every changed layout that was compiled, the mesh
-// without the processors that have no part of a dim, and the memory budget. The model is then
-// loaded with --mesh, --layout and --memory as a user would write them, and compiled as `check`
-// compiles it.
+// without the processors that have no part of a dim, and the memory budget. Then takes the ways out
+// that an error about too little memory names: a larger budget, layouts and micro-batches. The
+// model is loaded with --mesh, --layout, --memory and --set as a user would write them, and
+// compiled as `check` compiles it.
 // Calls, bytes sent, flops and memory must be those that were printed, and the predicted time
 // within 1 %. No remedy that is advised may make the step slower or need more memory.
 //
@@ -11,9 +12,11 @@
 #include <string.h>
 
 #include "frontend/driver/check.h"
+#include "frontend/driver/memory_remedies.h"
 #include "frontend/report/explain.h"
 
 static int passed, failed;
+static uint32_t nways; // ways out that were taken
 static bool all;
 
 static void fault(const char *run, const char *remedy, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -33,6 +36,7 @@ typedef struct Case {
   const char *model, *mesh, *layout, *more; // `more`: a further option and its argument, or NULL
   const char *argument;
   const char *memory; // argument of --memory, or NULL
+  const char *parts;  // "train.accumulate=4", an argument of --set, or NULL
   bool large;         // only with `all`
 } Case;
 
@@ -50,9 +54,13 @@ static bool load(Loaded *l, const Case *c, const char *layout, const char *text)
   s->opt = &l->o;
   s->text = text;
   s->text_bytes = text ? strlen(text) : 0;
-  const char *word[] = {"meshc",    "explain", c->model, "--mesh",    c->mesh,
-                        "--layout", layout,    c->more,  c->argument, c->memory ? "--memory" : NULL,
-                        c->memory};
+  const char *word[] = {"meshc",     "explain",
+                        c->model,    "--mesh",
+                        c->mesh,     "--layout",
+                        layout,      c->more,
+                        c->argument, c->memory ? "--memory" : NULL,
+                        c->memory,   c->parts ? "--set" : NULL,
+                        c->parts};
   char *argv[countof(word) + 1] = {NULL};
   int n = 0;
   for (size_t i = 0; i < countof(word); i++)
@@ -110,29 +118,86 @@ static void apply(const Case *c, const WhatIfs *w, const WhatIf *x, const char *
   arena_free(a);
 }
 
-// Compiles the model within the memory budget that was tried, and compares.
-static void apply_budget(const Case *c, const BudgetTrial *b) {
+static const char *run_text(Arena *a, const Case *c) {
+  return arena_printf(a, "%s --mesh %s --layout %s", c->model, c->mesh, c->layout);
+}
+
+// Compiles a changed case, and compares its peak and its predicted time with those that were said.
+static void apply_changed(const Case *changed, const char *run, const char *remedy, int64_t peak,
+                          double seconds) {
   Loaded l;
   CheckFacts facts;
-  Arena *a = arena_new();
-  Case changed = *c;
-  changed.memory = arena_printf(a, "%lld", (long long)b->budget);
-  const char *run = arena_printf(a, "%s --mesh %s --layout %s", c->model, c->mesh, c->layout),
-             *remedy = arena_printf(a, "--memory %s", changed.memory);
-  if (!load(&l, &changed, c->layout, NULL) || !check_compile(&l.s, &facts)) {
+  if (!load(&l, changed, changed->layout, NULL) || !check_compile(&l.s, &facts)) {
     fault(run, remedy, "it is refused");
+    diag_print(l.s.diag, stdout, false);
   } else {
-    int64_t peak = program_bytes(facts.made.compiled->program);
+    int64_t needs = program_bytes(facts.made.compiled->program);
     double is = session_simulate(&l.s, &facts.made)->seconds;
-    bool good = peak == b->peak && fabs(is - b->seconds) <= 0.01 * is;
+    bool good = needs == peak && fabs(is - seconds) <= 0.01 * is;
     if (!good)
-      fault(run, remedy, "peak %lld, step %g s were said; they are %lld, %g s", (long long)b->peak,
-            b->seconds, (long long)peak, is);
+      fault(run, remedy, "peak %lld, step %g s were said; they are %lld, %g s", (long long)peak,
+            seconds, (long long)needs, is);
     passed += good;
   }
   arena_free(l.s.arena);
+}
+
+// Compiles the model within a memory budget.
+static void apply_budget(const Case *c, int64_t budget, int64_t peak, double seconds) {
+  Arena *a = arena_new();
+  Case changed = *c;
+  changed.memory = arena_printf(a, "%lld", (long long)budget);
+  apply_changed(&changed, run_text(a, c), arena_printf(a, "--memory %s", changed.memory), peak,
+                seconds);
   arena_free(a);
 }
+
+// -- too little memory ----------------------------------------------------------------------------
+
+// Compiles the step that a way out names. Where it was compiled with the limit, so is this.
+static void apply_way(const Case *c, const MemoryWays *w, const MemoryWay *way) {
+  Arena *a = arena_new();
+  Case changed = *c;
+  changed.layout = layout_option(a, way->at.choice.mesh, &way->at.choice.layout);
+  if (way->limited) changed.memory = arena_printf(a, "%.0f", w->most);
+  if (way->micro_batches)
+    changed.parts = arena_printf(a, "train.accumulate=%lld", (long long)way->micro_batches);
+  bool good = (double)way->at.peak <= w->most || (w->n == 1 && !way->micro_batches);
+  if (!good) fault(run_text(a, c), way->option, "it is named, and does not fit");
+  // A step that does not fit is refused with an error that has its peak: no prices to compare.
+  if (good && (double)way->at.peak <= w->most)
+    apply_changed(&changed, run_text(a, c), way->option, way->at.peak, way->at.time->seconds);
+  arena_free(a);
+}
+
+// Returns the ways out where there is only a share of the memory that the model needs at least,
+// *least, or NULL.
+static const MemoryWays *find_ways(const Case *c, double share, Loaded *l, int64_t *least) {
+  Selected of;
+  Compilation made;
+  if (!load(l, c, c->layout, NULL)) return NULL;
+  l->s.trial = true; // too little memory is no error
+  l->s.budget = 1;
+  if (!session_make(&l->s, "program", &of, &made)) return NULL;
+  *least = program_bytes(made.compiled->program);
+  return memory_ways(&l->s, &made, floor(share * (double)*least));
+}
+
+static void ways_of(const Case *c, double share) {
+  Loaded l;
+  int64_t least;
+  const MemoryWays *w = find_ways(c, share, &l, &least);
+  if (w) {
+    apply_budget(c, least, least, w->seconds);
+    for (uint32_t i = 0; i < w->n; i++) apply_way(c, w, &w->way[i]);
+    nways += w->n;
+  } else {
+    fault(c->model, c->layout, "has no ways out");
+  }
+  arena_free(l.s.arena);
+}
+
+// -- all remedies of a case -----------------------------------------------------------------------
 
 // Returns the text of the model without the layout(...) at `pos`: its first argument, in
 // parentheses, takes its place.
@@ -172,11 +237,15 @@ static void remedies_of(const Case *c) {
   for (uint32_t i = 0; i < w->ntried; i++) apply(c, w, &w->tried[i], NULL);
   for (uint32_t i = 0; i < w->nidle; i++)
     if (w->fewer[i].known) apply(c, w, &w->fewer[i], NULL);
-  if (e->budget.tried && e->budget.budget) apply_budget(c, &e->budget);
+  const BudgetTrial *b = &e->budget;
+  if (b->tried && b->budget) apply_budget(c, b->budget, b->peak, b->seconds);
   arena_free(l.s.arena);
+  static const double shares[] = {0.9, 0.5};
+  for (size_t i = 0; i < (all ? countof(shares) : 1); i++) ways_of(c, shares[i]);
 }
 
 #define MODEL(name) "examples/" name ".mesh"
+#define OTHER(name) "tests/remedies/" name ".mesh"
 static const Case cases[] = {
     {.model = "tests/models/pinned.mesh", .mesh = "rows=2,cols=2", .layout = "d=cols"},
     {.model = "tests/gspmd/reshard3.mesh", .mesh = "x=2,y=2", .layout = "none"},
@@ -196,6 +265,32 @@ static const Case cases[] = {
     {.model = "tests/questions/basket.mesh",
      .mesh = "rack=3,board=2,core=2",
      .layout = "b=rack,items=board,g=core"},
+    {.model = OTHER("towers"), .mesh = "rows=2,cols=2", .layout = "b=rows,user=cols,item=cols"},
+    {.model = OTHER("towers"), .mesh = "rows=4", .layout = "b=rows,user=rows", .large = true},
+    {.model = OTHER("segments"),
+     .mesh = "rows=2,cols=2",
+     .layout = "b=rows,y=cols,y2=cols",
+     .large = true},
+    {.model = OTHER("experts"),
+     .mesh = "rows=2,cols=2",
+     .layout = "b=rows,expert=cols,soft/t=cols,optimizer/all=rows"},
+    {.model = OTHER("experts"),
+     .mesh = "rows=4",
+     .layout = "b=rows,parameters/all=rows",
+     .more = "--machine",
+     .argument = "h100x8",
+     .large = true},
+    {.model = OTHER("speech"), .mesh = "rows=2,cols=2", .layout = "b=rows,v=cols", .large = true},
+    {.model = OTHER("speech"),
+     .mesh = "rows=2,cols=2",
+     .layout = "frame=rows,place=cols,gradients/all=rows",
+     .large = true},
+    {.model = OTHER("atoms"), .mesh = "rows=5", .layout = "atom=rows", .large = true},
+    {.model = OTHER("atoms"),
+     .mesh = "rows=2,cols=2",
+     .layout = "b=rows,h=cols",
+     .more = "--set",
+     .argument = "train.accumulate=4"},
     {.model = MODEL("iris"), .mesh = "rows=2,cols=2", .layout = "b=rows,h1=cols"},
     {.model = MODEL("mlp"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
     {.model = MODEL("mlp"), .mesh = "rows=5", .layout = "b=rows"},
@@ -229,6 +324,7 @@ int main(int argc, char **argv) {
   all = argc > 1 && !strcmp(argv[1], "all");
   for (size_t i = 0; i < countof(cases); i++)
     if (all || !cases[i].large) remedies_of(&cases[i]);
+  printf("%u ways out of too little memory\n", nways);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed != 0;
 }
