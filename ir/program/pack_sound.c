@@ -120,12 +120,55 @@ static void look_at_launch(Look *l, const KernelLaunch *x) {
     wrong(l, "partial results outside of its memory");
 }
 
+// The dims that a collective of each kind needs in all of its parts.
+static const struct {
+  bool gathered, split;
+} dims_of[COLL_COUNT] = {
+    [COLL_ALL_GATHER] = {.gathered = true},
+    [COLL_REDUCE_SCATTER] = {.split = true},
+    [COLL_ALL_TO_ALL] = {true, true},
+};
+
+static bool is_dim_of(const CollPart *x, int d, bool needed) {
+  return d < x->rank && (d >= 0 || !needed);
+}
+
+// Returns whether the memory at a reference has room for a block.
+static bool holds(const Look *l, const Ref *at, Dtype type, int rank, const int64_t *block) {
+  int64_t bytes = dtype_bytes(type);
+  for (int i = 0; i < rank; i++)
+    if (!size_mul(bytes, block[i], &bytes)) return false;
+  return bytes <= memory_of(l->program, at->tensor) - at->offset;
+}
+
+static bool are_distinct(const Axes *axes) {
+  for (int i = 0; i < axes->n; i++)
+    for (int k = 0; k < i; k++)
+      if (axes->at[i] == axes->at[k]) return false;
+  return true;
+}
+
+static void look_at_collective(Look *l, const Collective *c) {
+  if (!are_distinct(&c->axes) || !are_distinct(&c->to))
+    wrong(l, "a collective along an axis twice");
+  for (uint32_t i = 0; i < c->nparts; i++) {
+    const CollPart *x = &c->part[i];
+    if (!is_dim_of(x, x->gathered, dims_of[c->kind].gathered) ||
+        !is_dim_of(x, x->split, dims_of[c->kind].split))
+      wrong(l, "a collective along a dim that its operand lacks");
+    if (!holds(l, &x->src, c->type, x->rank, x->src_block) ||
+        !holds(l, &x->dst, c->type, x->rank, x->dst_block))
+      wrong(l, "a collective outside of its memory");
+  }
+}
+
 static void look_at_instrs(Look *l) {
   const Program *p = l->program;
   for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
     Instr *in = &p->instr[l->instr];
     int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
     if (in->kind == INSTR_KERNEL) look_at_launch(l, &in->u.kernel);
+    if (in->kind == INSTR_COLLECTIVE) look_at_collective(l, &in->u.collective);
     if (l->good) instr_refs(in, nptr, look_at_ref, l);
   }
 }

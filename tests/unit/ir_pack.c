@@ -81,13 +81,29 @@ static ProgTensor tensors[] = {{.kind = TENSOR_PARAM,
 static ProgKernel kernels[] = {{.name = "add", .text = "text", .nptr = 3, .nslot = 1, .nnum = 1}};
 static KernelSet sets[] = {
     {in_tensor, (int32_t[]){1}, {4, 0}, (double[]){2.5}, 1, &(SetSum){.axes = {1, {0}}, .own = 1}}};
+static CollPart collected[] = {{.src = {.tensor = -1},
+                                .dst = {.tensor = -1, .offset = 64},
+                                .rank = 1,
+                                .src_block = {8},
+                                .dst_block = {16},
+                                .src_valid = {{8, -1}},
+                                .dst_valid = {{16, -1}},
+                                .gathered = 0,
+                                .split = -1,
+                                .value = "c"}};
 static Instr instrs[] = {
     {.kind = INSTR_LOOP, .u.loop = {.count = {3, -1}, .reverse = true, .end = 2, .dim = "t"}},
     {.kind = INSTR_KERNEL,
      .u.kernel = {.kernel = 0, .nsets = 1, .set = sets, .grain = 4, .partial = {-1, -1, NULL, 0}}},
     {.kind = INSTR_END, .u.end.begin = 0},
     {.kind = INSTR_COMMIT},
-    {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides, 1}, {0, 0, NULL, 0}, 16}}};
+    {.kind = INSTR_COPY, .u.copy = {{-1, 0, strides, 1}, {0, 0, NULL, 0}, 16}},
+    {.kind = INSTR_COLLECTIVE,
+     .u.collective = {.kind = COLL_ALL_GATHER,
+                      .axes = {1, {0}},
+                      .type = TYPE_F32,
+                      .nparts = 1,
+                      .part = collected}}};
 static Check checks[] = {{.rank = 1, .loop = {{"b", 8, 4, {1, {0}}, 0}}, .row = 1, .batch = 16}};
 static const Program program = {.model = "m.mesh",
                                 .for_ = "train",
@@ -98,7 +114,7 @@ static const Program program = {.model = "m.mesh",
                                 .ntensors = 2,
                                 .nkernels = 1,
                                 .nchecks = 1,
-                                .ninstrs = 5,
+                                .ninstrs = 6,
                                 .slot = slots,
                                 .tensor = tensors,
                                 .kernel = kernels,
@@ -216,6 +232,12 @@ static void unsound_programs_are_refused(void **state) {
       {"a whole dim in a smaller block", &tensors[1].dim[0].block, 8, 1},
       {"a slot of a loop without steps", &slots[0].live, 8, (int64_t)(intptr_t)strides},
       {"partial results in no place", &kernels[0].partial_bytes, 8, 8},
+      {"a collective along no dim", &collected[0].gathered, 1, -1},
+      {"a collective along a dim that its operand lacks", &collected[0].gathered, 1, 1},
+      {"an exchange without its second dim", &instrs[5].u.collective.kind, 4, COLL_ALL_TO_ALL},
+      {"a collective of more than its memory", &collected[0].dst_block[0], 8, 17},
+      {"a collective of too many bytes", &collected[0].src_block[0], 8, INT64_MAX >> 8},
+      {"a collective along an axis twice", &instrs[5].u.collective.axes.n, 1, 2},
       {"a check along a dim that it lacks", &checks[0].row, 1, 2},
       {"a check along a dim without a name", &checks[0].loop[0].name, 8, 0},
   };
