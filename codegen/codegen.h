@@ -79,10 +79,14 @@ const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt);
 typedef struct Ahead Ahead;
 Ahead *ahead_new(Arena *a, const Graph *g);
 // Returns true only if at each position p of dim t all elements of node n at positions after p of
-// dim s are one number that depends on no input, and, with `zero`, that number is 0. n has the dim
-// s, and has t or lies in a loop over t. Inputs are taken as finite, and constants below -1e4 as
-// -inf.
-bool ahead_is_single(Ahead *x, NodeId n, DimId t, DimId s, bool zero);
+// dim s let `op`, a reduction over s or a contraction, depend on no input there: they are one
+// number that depends on none, 0 for a contraction, and for a maximum or minimum perhaps any
+// numbers far below or above all others. n has the dim s, and has t or lies in a loop over t. What
+// is computed from inputs is taken to lie within -AHEAD_REACH..AHEAD_REACH, if no mask is part of
+// it. Less than -AHEAD_HIDDEN is so far below it that exp of the difference is 0 in every type.
+#define AHEAD_REACH 1e7
+#define AHEAD_HIDDEN (AHEAD_REACH + 1000)
+bool ahead_is_neutral(Ahead *x, NodeId n, DimId t, DimId s, Op op);
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
 // `graph` is a copy of g with nodes added that copy

@@ -77,7 +77,7 @@ static void find_users(Live *l) {
 Live *live_new(Arena *a, const Graph *g, int64_t rows) {
   Live *l = arena_new_of(a, Live);
   uint32_t n = graph_count(g) + 1;
-  *l = (Live){.a = a, .g = g, .count = n - 1, .lowest = -(double)INFINITY};
+  *l = (Live){.a = a, .g = g, .count = n - 1, .reach = (double)INFINITY};
   l->grain = rows ? rows : GRAIN;
   l->block = rows ? rows : LEAST_BLOCK;
   l->indices = arena_array(a, Dims, n);

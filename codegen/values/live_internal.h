@@ -39,7 +39,7 @@ typedef struct Live {
   DimId pair[2][8];     // the two dims of each mask
   int npairs;
   NodeId masked;     // a mask that is false at these positions, 0: none
-  double lowest;     // a constant of this number or less counts as -inf
+  double reach;      // values that are not known lie within -reach..reach, perhaps infinite
   const Span *spans; // the positions for which `range` and `need` are kept
   uint32_t stamp;
   uint32_t *ranged, *needed; // by node: the stamp with which its range or need was found

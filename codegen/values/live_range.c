@@ -2,7 +2,8 @@
 // indices and pointwise operations (Moore, "Interval Analysis", 1966).
 //
 // A value that is computed from anything else is taken as finite: then -inf + x is -inf and 0 * x
-// is 0. If it is not finite, the step has no useful result.
+// is 0. If it is not finite, the step has no useful result. With a limit, Live.reach, such values
+// and what is computed from them alone lie within it: then -1e9 + x is low enough for exp to be 0.
 #include "codegen/values/live_internal.h"
 
 #include <math.h>
@@ -144,20 +145,30 @@ static Range through_view(Live *l, const Node *n, const Span *s, int depth) {
   return live_range(l, n->args[0], &under[at->ndims - 1], depth);
 }
 
+static bool reaches(const Live *l, Range r) { return r.lo >= -l->reach && r.hi <= l->reach; }
+
+// Returns range r of a result of n values x, within the reach if they are.
+static Range within_reach(const Live *l, Range r, int n, const Range *x) {
+  for (int i = 0; i < n; i++)
+    if (!reaches(l, x[i])) return r;
+  if (r.lo > l->reach || r.hi < -l->reach) return r;
+  return (Range){fmax(r.lo, -l->reach), fmin(r.hi, l->reach)};
+}
+
 static Range range_of(Live *l, NodeId id, const Span *s, int depth) {
   const Node *n = graph_node(l->g, id);
-  Range x[MAX_ARGS];
+  Range x[MAX_ARGS] = {{0, 0}};
   switch ((int)n->op) {
-  case OP_CONST: return one(n->attr.num[0] <= l->lowest ? any.lo : n->attr.num[0]);
+  case OP_CONST: return one(n->attr.num[0]);
   case OP_INDEX: return index_range(l, s, n->attr.dims[0]);
   case OP_BROADCAST:
   case OP_AT: return live_range(l, n->args[0], s, depth);
   case OP_RENAME:
   case OP_SPLIT: return through_view(l, n, s, depth);
   }
-  if (op_row((Op)n->op)->cls != POINTWISE) return any;
+  if (op_row((Op)n->op)->cls != POINTWISE) return (Range){-l->reach, l->reach};
   for (int i = 0; i < n->nargs; i++) x[i] = live_range(l, n->args[i], s, depth);
-  return range_of_op((Op)n->op, (Dtype)n->type, x);
+  return within_reach(l, range_of_op((Op)n->op, (Dtype)n->type, x), n->nargs, x);
 }
 
 Range live_range(Live *l, NodeId n, const Span *spans, int depth) {

@@ -69,7 +69,7 @@ static DimId bound_of(Search *s, const Node *n, DimId d) {
     for (int k = 0; k < n->nargs; k++) {
       NodeId x = n->args[k];
       if (dims_has(&graph_node(s->g, x)->dims, d) &&
-          ahead_is_single(s->ahead, x, candidate[i], d, n->op == OP_CONTRACT))
+          ahead_is_neutral(s->ahead, x, candidate[i], d, (Op)n->op))
         return candidate[i];
     }
   return 0;
@@ -302,8 +302,9 @@ static bool refuse(const Search *s, Diag *d) {
     if (slots_inexact(s->c, n))
       return diag_hint(d, "places in the queues of experts are not exact in 16 bits: leave out "
                           "precision = bf16 or f16");
-    return diag_hint(d, "text is generated from left to right: mask later positions, as in "
-                        "where(index[s] <= index[t], score, -inf)");
+    return diag_hint(d,
+                     "text is generated from left to right: mask later positions, as in "
+                     "where(index[s] <= index[t], score, -inf); a number above -1e8 hides nothing");
   }
   return true;
 }

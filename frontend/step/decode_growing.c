@@ -9,7 +9,9 @@
 //
 // For each node of the step's graph: what its elements are behind the position (Late). The dim may
 // be left out in part if each reduction over it reads elements there that do not change its result.
-// Inputs are taken as finite, and constants below LOW as masks, as in codegen/values/live.c.
+// What is computed from inputs is taken to lie within AHEAD_REACH, as in
+// codegen/values/live_ahead.c: a mask may be a finite number that is lower than all of it, with
+// scores added or not.
 #include "frontend/step/decode_build_internal.h"
 
 #include <math.h>
@@ -17,11 +19,10 @@
 
 #include "ir/eval/eval_rules.h"
 
-#define LOW (-1e4)
-
 // The elements of a node behind the position p of the step, along the dim: numbers of the interval
-// p * times + lo..hi, finite numbers of which no more is known, or any.
-typedef enum LateKind { LATE_ANY, LATE_FINITE, LATE_NUMBER } LateKind;
+// p * times + lo..hi, numbers up to hi, which is lower than all that scores may be, numbers within
+// AHEAD_REACH of which no more is known, or any.
+typedef enum LateKind { LATE_ANY, LATE_FINITE, LATE_LOW, LATE_NUMBER } LateKind;
 typedef struct Late {
   LateKind kind;
   int times;
@@ -39,16 +40,29 @@ static Late number(double x) { return (Late){LATE_NUMBER, 0, x, x}; }
 static bool is_single(Late x) { return x.kind == LATE_NUMBER && !x.times && x.lo == x.hi; }
 static bool is_number(Late x, double v) { return is_single(x) && x.lo == v; }
 static bool is_finite(Late x) {
-  return x.kind == LATE_FINITE || (x.kind == LATE_NUMBER && isfinite(x.lo) && isfinite(x.hi));
+  return x.kind == LATE_FINITE ||
+         (x.kind == LATE_NUMBER && x.lo >= -AHEAD_REACH && x.hi <= AHEAD_REACH);
 }
-static bool is_hidden(Late x) { return is_number(x, -INF); }
+static Late any(void) { return (Late){LATE_ANY, 0, 0, 0}; }
+
+static bool is_low(Late x) {
+  return x.kind == LATE_LOW || (x.kind == LATE_NUMBER && !x.times && x.hi <= -AHEAD_HIDDEN);
+}
+static Late low(double hi) { return hi <= -AHEAD_HIDDEN ? (Late){LATE_LOW, 0, -INF, hi} : any(); }
 
 // -- elementwise operations ----------------------------------------------------------------------
 
+// Returns a number that no element of x is above, or of -x with sign -1.
+static double most_of(Late x, int sign) {
+  if (x.kind == LATE_FINITE) return AHEAD_REACH;
+  if (x.kind == LATE_ANY || x.times) return INF;
+  return sign > 0 ? x.hi : -x.lo;
+}
+
 static Late sum(Late x, Late y, int sign) {
-  if (is_hidden(x) && is_finite(y)) return x;
-  if (sign > 0 && is_hidden(y) && is_finite(x)) return y;
-  if (!is_finite(x) || !is_finite(y)) return (Late){LATE_ANY, 0, 0, 0};
+  double hx = most_of(x, 1), hy = most_of(y, sign);
+  if (fmin(hx, hy) <= -AHEAD_HIDDEN && low(hx + hy).kind == LATE_LOW) return low(hx + hy);
+  if (!is_finite(x) || !is_finite(y)) return any();
   if (x.kind != LATE_NUMBER || y.kind != LATE_NUMBER) return (Late){LATE_FINITE, 0, 0, 0};
   return (Late){LATE_NUMBER, x.times + sign * y.times, x.lo + (sign > 0 ? y.lo : -y.hi),
                 x.hi + (sign > 0 ? y.hi : -y.lo)};
@@ -59,9 +73,10 @@ static Late scaled(Op op, Late x, Late y) {
   bool zero =
       (is_number(x, 0) && is_finite(y)) || (op == OP_MUL && is_number(y, 0) && is_finite(x));
   if (zero) return number(0);
-  if (op == OP_MUL && is_hidden(y)) return scaled(op, y, x);
-  if (is_hidden(x) && is_single(y) && y.lo > 0 && isfinite(y.lo)) return x;
-  return (Late){LATE_ANY, 0, 0, 0};
+  if (op == OP_MUL && is_low(y)) return is_low(x) ? any() : scaled(op, y, x);
+  if (is_low(x) && is_single(y) && y.lo > 0 && isfinite(y.lo))
+    return low(op == OP_MUL ? x.hi * y.lo : x.hi / y.lo);
+  return any();
 }
 
 // Returns 1 or 0 if all elements of x are, or none is, in the relation to those of y; else -1.
@@ -76,8 +91,7 @@ static int compared(Op op, Late x, Late y) {
 
 // Returns the larger of both, sign 1, or the smaller one, sign -1, of numbers.
 static Late extreme(Late x, Late y, int sign) {
-  if (x.kind != LATE_NUMBER || y.kind != LATE_NUMBER || x.times != y.times)
-    return (Late){LATE_ANY, 0, 0, 0};
+  if (x.kind != LATE_NUMBER || y.kind != LATE_NUMBER || x.times != y.times) return any();
   bool more = sign > 0;
   return (Late){LATE_NUMBER, x.times, more ? fmax(x.lo, y.lo) : fmin(x.lo, y.lo),
                 more ? fmax(x.hi, y.hi) : fmin(x.hi, y.hi)};
@@ -85,8 +99,9 @@ static Late extreme(Late x, Late y, int sign) {
 
 static Late chosen(Late c, Late x, Late y) {
   if (is_single(c)) return c.lo != 0 ? x : y;
+  if (is_low(x) && is_low(y)) return low(fmax(x.hi, y.hi));
   if (is_finite(x) && is_finite(y)) return (Late){LATE_FINITE, 0, 0, 0};
-  return (Late){LATE_ANY, 0, 0, 0};
+  return any();
 }
 
 // Returns what an elementwise operation makes of single numbers.
@@ -98,7 +113,7 @@ static Late evaluated(const Growing *w, const Node *n, const Late *x) {
     type[k] = (Dtype)graph_node(w->g, n->args[k])->type;
   }
   double y = eval_scalar(w->g, n, type, cell).v;
-  return isnan(y) ? (Late){LATE_ANY, 0, 0, 0} : number(y);
+  return isnan(y) ? any() : number(y);
 }
 
 // Returns what the rule of the operation tells, or LATE_ANY.
@@ -108,6 +123,9 @@ static Late by_rule(const Node *n, const Late *x) {
   case OP_SUB: return sum(x[0], x[1], -1);
   case OP_MUL:
   case OP_DIV: return scaled((Op)n->op, x[0], x[1]);
+  case OP_EXP:
+    if (is_low(x[0])) return number(0);
+    break;
   case OP_MAXIMUM: return extreme(x[0], x[1], 1);
   case OP_MINIMUM: return extreme(x[0], x[1], -1);
   case OP_WHERE: return chosen(x[0], x[1], x[2]);
@@ -119,13 +137,14 @@ static Late by_rule(const Node *n, const Late *x) {
     break;
   case OP_CAST:
     if (n->type != TYPE_BOOL && x[0].kind == LATE_NUMBER) return x[0];
+    if (dtype_is_float((Dtype)n->type) && is_low(x[0])) return x[0];
     break;
   default: {
     int holds = n->nargs == 2 ? compared((Op)n->op, x[0], x[1]) : -1;
     if (holds >= 0) return number(holds);
   }
   }
-  return (Late){LATE_ANY, 0, 0, 0};
+  return any();
 }
 
 // Returns whether type t has all numbers of the interval as they are: whole numbers that it does
@@ -158,7 +177,7 @@ static bool is_neutral(Op op, Late x) {
   switch ((int)op) {
   case OP_SUM:
   case OP_ANY: return is_number(x, 0);
-  case OP_MAX: return is_hidden(x);
+  case OP_MAX: return is_low(x);
   case OP_MIN: return is_number(x, INF);
   case OP_PROD:
   case OP_ALL: return is_number(x, 1);
@@ -169,11 +188,6 @@ static bool is_neutral(Op op, Late x) {
 static Late index_of(const Growing *w, DimId d) {
   double size = (double)dim_get(w->g->dims, d)->size;
   return d == w->dim ? (Late){LATE_NUMBER, 1, 1, size} : (Late){LATE_NUMBER, 0, 0, size - 1};
-}
-
-static Late constant(const Node *n) {
-  bool low = dtype_is_float((Dtype)n->type) && n->attr.num[0] <= LOW;
-  return number(low ? -INF : n->attr.num[0]);
 }
 
 // Returns whether node n, which names the dim, leaves out what is behind the position.
@@ -199,7 +213,7 @@ static Late late_of(const Growing *w, NodeId id, const Late *x) {
   switch ((int)op_row((Op)n->op)->cls) {
   case SOURCE:
     if (n->op == OP_INDEX) return index_of(w, n->attr.dims[0]);
-    if (n->op == OP_CONST) return constant(n);
+    if (n->op == OP_CONST) return number(n->attr.num[0]);
     break;
   case POINTWISE: return pointwise(w, n, x);
   case CONTRACT:
@@ -208,8 +222,7 @@ static Late late_of(const Growing *w, NodeId id, const Late *x) {
   case MOVE: return x[0];
   }
   // values that do not have the dim are results, such as a maximum: finite as those of any model
-  return finite || !dims_has(&n->dims, w->dim) ? (Late){LATE_FINITE, 0, 0, 0}
-                                               : (Late){LATE_ANY, 0, 0, 0};
+  return finite || !dims_has(&n->dims, w->dim) ? (Late){LATE_FINITE, 0, 0, 0} : any();
 }
 
 // Returns whether the node allows the dim to be left out in part, and sets its Late.

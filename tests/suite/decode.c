@@ -80,6 +80,20 @@ static const LanguageCase cases[] = {
      NULL,
      {"rows=2 b=rows"},
      2e-5},
+    {"low added mask",
+     HEAD QKV "hidden[t, s] = cast(index[s] > index[t], f32)\n"
+              "p = softmax[s](score - hidden * 1e9)\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 heads=rows"},
+     2e-5},
+    {"low mask, divided",
+     HEAD QKV "ok[t, s] = index[s] <= index[t]\n"
+              "p = softmax[s](where(ok, score, -1e9) / sqrt(size(k)))\n" MIX TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
     {"product mask",
      HEAD QKV "mask[t, s] = cast(index[s] <= index[t], f32)\n"
               "e = exp(score) * mask\np = e / sum[s](e)\n" MIX TAIL,
@@ -261,9 +275,10 @@ static const LanguageCase cases[] = {
 // The cases in which a step of one position reads keys and values where they are.
 static const char *const in_place[] = {"gpt", "llama", "char LM"};
 // The cases in which a step computes only the positions so far.
-static const char *const growing[] = {"gpt",           "llama",        "char LM", "low mask",
-                                      "added mask",    "product mask", "window",  "alibi",
-                                      "relative bias", "flat tokens",  "one row"};
+static const char *const growing[] = {
+    "gpt",        "llama",        "char LM", "low mask", "low added mask", "low mask, divided",
+    "added mask", "product mask", "window",  "alibi",    "relative bias",  "flat tokens",
+    "one row"};
 
 static bool is_among(const char *name, size_t n, const char *const *list) {
   for (size_t i = 0; i < n; i++)
