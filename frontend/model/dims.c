@@ -76,9 +76,10 @@ static bool not_integer(Build *b, Pos pos) {
 
 // Converts x to an integer. Reports an error and returns false if x is a fraction or too large.
 static bool integral(Build *b, double x, Pos pos, int64_t *out) {
-  if (!(fabs(x) < 0x1p53) || x != floor(x)) return not_integer(b, pos);
-  *out = (int64_t)x;
-  return true;
+  *out = (int64_t)(fabs(x) < 0x1p53 ? x : 0);
+  if (fabs(x) < 0x1p53 && x == floor(x)) return true;
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer, not %g", x);
+  return diag_hint(b->d, x == floor(x) ? "write a number below 2^53" : "write a whole number");
 }
 
 // Evaluates a name in arithmetic on sizes: a number, or the size of a dim that is declared before
@@ -242,8 +243,11 @@ static void declare_in_file(Build *b, const Ast *define, bool computed) {
   if ((define->kids[0]->kind != AST_NUMBER) != computed || !dim_is_new(b, define)) return;
   Setting *set = setting_find(b, define->text);
   if (set) set->used = true;
+  int before = diag_errors(b->d);
   declare(b, define, define->text, set ? set->value : define->kids[0],
           set ? (Pos){0} : define->pos);
+  if (set && set->value->kind == AST_NAME && diag_errors(b->d) > before)
+    diag_hint(b->d, "give a size, as in --set %s=8, or another dim or const", define->text);
 }
 
 // Returns the value of a const: a number, a string or a truth value; poison after an error.
