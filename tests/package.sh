@@ -293,6 +293,7 @@ expect "its results on the terminal" 0 "^y .b 20, o 2. f32" ./net.run --feed x=r
 expect "its help" 0 "^input  x f32 .b 8, d 4." ./net.run --help
 expect "its errors" 2 "the input x is needed and not fed.*E0606" ./net.run
 expect "its options" 2 "unknown option '--set'" ./net.run --set b=2
+expect "what is in it" 0 "^net.run: executable.*, 2 arrays, 36 numbers" "$meshc" inspect net.run
 expect "its own help is named" 2 "^hint: see ./net.run --help" ./net.run --threads 0 --feed x=rows/x.npy
 must "$meshc" run rows.mesh --out rows.npz
 cp rows.npz kept.npz

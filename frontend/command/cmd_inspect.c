@@ -1,5 +1,5 @@
-// The command inspect: lists the names, types and shapes in a parameter file, data file or
-// checkpoint, as text or JSON.
+// The command inspect: lists the names, types and shapes in a parameter file, data file, checkpoint
+// or package, as text or JSON.
 #include "frontend/command/package_command.h"
 
 #include <string.h>
@@ -168,21 +168,69 @@ static void show_texts(const Session *s, ArrayList *list) {
                                 text_shown(s->arena, list->text[i].value)};
 }
 
-// Lists the arrays of a file or folder; of a package those in its file of weights. Returns false
-// after an error.
-static bool list_arrays(Session *s, const char *path, ArrayList *out) {
-  bool package = package_given(s);
-  const char *file = package ? arena_printf(s->arena, "%s/" PACKAGE_WEIGHTS, path) : path;
-  if (!array_list(s->arena, file, out, s->diag, (Pos){0})) return false;
-  if (package) out->format = "package";
-  return true;
+// -- packages -----------------------------------------------------------------------------------
+
+// Returns the tensor that has the value in one of the programs, or NULL.
+static const ProgTensor *tensor_of(const Package *p, const PackageValue *v) {
+  for (uint32_t i = 0; i < p->nprograms; i++) {
+    const Program *program = &p->program[i].program;
+    int32_t t = program_tensor(program, v->kind, v->name);
+    if (t >= 0) return &program->tensor[t];
+  }
+  return NULL;
+}
+
+static ArrayInfo value_info(const Package *p, const PackageValue *v) {
+  const ProgTensor *t = tensor_of(p, v);
+  ArrayInfo x = {.name = v->name,
+                 .type = dtype_text(v->type),
+                 .usable = true,
+                 .rank = t ? t->rank : 1,
+                 .elements = v->bytes / dtype_bytes(v->type),
+                 .bytes = v->bytes};
+  x.size[0] = x.elements;
+  for (int i = 0; t && i < t->rank; i++) x.size[i] = t->dim[t->declared[i]].whole;
+  return x;
+}
+
+// Lists the values of a package as arrays, and what else it says about itself as metadata.
+static void list_package(Arena *a, const Package *p, const char *format, ArrayList *out) {
+  const char *programs = "";
+  out->format = format;
+  out->at = arena_array(a, ArrayInfo, p->nvalues + 1);
+  for (uint32_t i = 0; i < p->nvalues; i++) {
+    out->at[out->n++] = value_info(p, &p->value[i]);
+    out->bytes += p->value[i].bytes;
+  }
+  for (uint32_t i = 0; i < p->nprograms; i++)
+    programs = arena_printf(a, "%s%s%s", programs, i ? ", " : "", p->program[i].name);
+  const ArrayText text[] = {{"model", p->model},
+                            {"programs", programs},
+                            {"builds", p->build},
+                            {"mesh", mesh_text(a, &p->program[0].program.mesh)},
+                            {"step", arena_printf(a, "%lld", (long long)p->steps)},
+                            {"meshc", p->version ? p->version : ""}};
+  out->ntexts = countof(text);
+  out->text = arena_array(a, ArrayText, countof(text));
+  memcpy(out->text, text, sizeof text);
+}
+
+// Lists what is in a file or folder. Returns false after an error.
+static bool list_content(Session *s, const char *path, ArrayList *out) {
+  size_t n = 0;
+  *out = (ArrayList){0};
+  if (checkpoint_exists(path)) return list_checkpoint(s, path, out);
+  const char *packed = package_given(s) ? NULL : package_in_file(s->arena, path, &n);
+  if (!packed && !package_given(s)) return array_list(s->arena, path, out, s->diag, (Pos){0});
+  const Package *p = package_look(s->arena, path, packed, n, s->diag);
+  if (p) list_package(s->arena, p, packed ? "executable" : "package", out);
+  return p != NULL;
 }
 
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
-  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !list_arrays(s, path, &list))
-    return 0;
+  if (!list_content(s, path, &list)) return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
   show_texts(s, &list);
   print_list(s, text_shown(s->arena, path), &list);

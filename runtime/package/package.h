@@ -110,8 +110,8 @@ typedef struct Package {
 // those that run it together; NULL: this process does.
 Package *package_open(Arena *a, const char *path, Ranks *ranks, Diag *d);
 Package *package_open_packed(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
-// Reads only what the packed package says about itself, of all its builds: its programs have no
-// code, and this machine need have no CPU or GPU for them.
+// Reads only what the package says about itself, of all its builds: its programs have no code, and
+// this machine need have no CPU or GPU for them. bytes: NULL for a package in folder `path`.
 Package *package_look(Arena *a, const char *path, const char *bytes, size_t n, Diag *d);
 void package_close(Package *p); // after all Execs of its programs; p may be NULL
 // Binds a program to memory: exec_new on the device that the package is for.
@@ -139,6 +139,8 @@ MUST_USE bool package_append(Arena *a, const char *folder, int64_t before, struc
 // Returns the packed package at the end of a file with the content bytes[0..n), and its length, or
 // NULL if there is none.
 const char *package_at_end(const char *bytes, size_t n, size_t *length);
+// The same of the file at `path`, in `a`; also NULL if the file cannot be read.
+const char *package_in_file(Arena *a, const char *path, size_t *length);
 
 // -- package_write.c ----------------------------------------------------------------------------
 typedef struct PackageWriter PackageWriter;

@@ -2,6 +2,7 @@
 // end of an executable file.
 #include "runtime/package/package_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,13 +80,31 @@ bool package_append(Arena *a, const char *folder, int64_t before, DiskFile *out,
   return true;
 }
 
+// Returns whether the last bytes of a file of n bytes tell where a package is in it.
+static bool trailer_fits(const Trailer *end, uint64_t n) {
+  return n >= sizeof *end && memcmp(end->magic, magic, sizeof magic) == 0 &&
+         end->at <= n - sizeof *end && end->bytes <= n - sizeof *end - end->at;
+}
+
 const char *package_at_end(const char *bytes, size_t n, size_t *length) {
   Trailer end;
   if (n < sizeof end) return NULL;
   memcpy(&end, bytes + n - sizeof end, sizeof end);
-  if (memcmp(end.magic, magic, sizeof magic) != 0 || end.at > n - sizeof end ||
-      end.bytes > n - sizeof end - end.at)
-    return NULL;
+  if (!trailer_fits(&end, n)) return NULL;
   *length = (size_t)end.bytes;
   return bytes + end.at;
+}
+
+const char *package_in_file(Arena *a, const char *path, size_t *length) {
+  FILE *f = fopen(path, "rb");
+  Trailer end;
+  char *bytes = NULL;
+  bool ok = f && fseek(f, -(long)sizeof end, SEEK_END) == 0 && fread(&end, sizeof end, 1, f) == 1 &&
+            trailer_fits(&end, (uint64_t)ftell(f));
+  if (ok) bytes = arena_alloc(a, (size_t)end.bytes + 1);
+  ok = ok && fseek(f, (long)end.at, SEEK_SET) == 0 &&
+       fread(bytes, 1, (size_t)end.bytes, f) == end.bytes;
+  if (f) fclose(f);
+  *length = ok ? (size_t)end.bytes : 0;
+  return ok ? bytes : NULL;
 }
