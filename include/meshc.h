@@ -92,8 +92,8 @@ MESHC_API meshc_options *meshc_options_new(void);
  * ("layout", "b=rows,h=cols"), ("device", "cuda"), ("machine", "node.json"), ("threads", "4"),
  * ("seed", "7"), ("precision", "bf16"), ("memory", "8GiB"), ("data-dir", "data"). "set" may be
  * given several times. The value of a switch, such as "exact" or "no-cache", is NULL. Both texts
- * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option, or 7
- * if there is no memory. */
+ * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option or if
+ * an option that takes a value has none, or 7 if there is no memory. */
 MESHC_API int meshc_options_set(meshc_options *options, const char *name, const char *value);
 /* Frees the list of options. NULL is allowed. */
 MESHC_API void meshc_options_free(meshc_options *options);

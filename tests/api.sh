@@ -63,6 +63,9 @@ int main() {
   const char *text = "input x[b]\ndim b = 2\noutput y = x * 2\n";
   meshc_model *model = meshc_open_text(text, std::strlen(text), nullptr, nullptr, &error);
   if (!model || meshc_abi_version() != MESHC_ABI_VERSION) return 1;
+  meshc_options *o = meshc_options_new(); /* NULL is the value of switches only */
+  if (meshc_options_set(o, "no-cache", nullptr) || meshc_options_set(o, "mesh", nullptr) != 2) return 2;
+  meshc_options_free(o);
   meshc_program *p = meshc_compile(model, MESHC_PREDICT, nullptr, 0, &error);
   float x[2] = {1, 2}, y[2] = {0, 0};
   meshc_array in = {}, out = {};

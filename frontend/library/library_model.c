@@ -6,10 +6,11 @@
 
 // -- options ------------------------------------------------------------------------------------
 
-bool library_has_option(const char *name) {
+bool library_has_option(const char *name, const char *value) {
   static const OptionId of_program[] = {OPTION_COMM, OPTION_QUIET, OPTION_VERBOSE};
   OptionId id;
   if (!option_of_models(name, &id)) return false;
+  if (!value && option_row[id].argument) return false; // it would take the next word as its value
   for (size_t i = 0; i < countof(of_program); i++)
     if (id == of_program[i]) return false;
   return true;

@@ -106,9 +106,10 @@ struct meshc_options {
   size_t n;
   char **word; // the options as words of a command line: "--mesh=rows=2"
 };
-// Returns whether models have an option of this name, without dashes. The compiler and the library
-// without it each have their own.
-bool library_has_option(const char *name);
+// Returns whether models have an option of this name, without dashes, and whether `value` may be
+// its value: NULL is for switches only. The compiler and the library without it each have their
+// own.
+bool library_has_option(const char *name, const char *value);
 
 // -- library_open.c -----------------------------------------------------------------------------
 // The opening of a model. `open` sets `model` as soon as it has made one, in an arena of its own,

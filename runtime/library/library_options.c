@@ -11,7 +11,7 @@ const char *meshc_version(void) { return MESHC_VERSION; }
 meshc_options *meshc_options_new(void) { return calloc(1, sizeof(meshc_options)); }
 
 int meshc_options_set(meshc_options *o, const char *name, const char *value) {
-  if (!o || !name || !library_has_option(name)) return 2;
+  if (!o || !name || !library_has_option(name, value)) return 2;
   size_t n = strlen(name) + (value ? strlen(value) : 0) + 4;
   char **more = realloc(o->word, (o->n + 1) * sizeof *more);
   if (more) o->word = more;

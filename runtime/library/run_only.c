@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-bool library_has_option(const char *name) {
+bool library_has_option(const char *name, const char *value) {
+  if (!value) return false; // no option of packages is a switch
   return strcmp(name, "threads") == 0 || strcmp(name, "data-dir") == 0;
 }
 
