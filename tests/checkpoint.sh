@@ -258,6 +258,10 @@ expect "another seed" 2 "was trained with --seed 0, not 1" "$meshc" train "$net"
 expect "two sources" 2 "not from both" "$meshc" eval "$net" --checkpoint "$tmp/whole" --params "$tmp/whole.safetensors"
 expect "nothing to go on from" 0 "training begins anew" "$meshc" train "$net" --checkpoint-dir "$tmp/new" --resume --set train.steps=2
 
+# -- a limit of the size of files is as a full disk ---------------------------------------------------------------
+expect "ulimit -f" 7 "cannot write the checkpoint.*File too large" sh -c 'ulimit -f 1; exec "$@"' sh "$meshc" train "$net" --checkpoint-dir "$tmp/limit"
+if ls "$tmp/limit" | grep -q .; then fail "a half-written checkpoint is left"; else pass; fi
+
 # -- a full disk: exit 7, nothing half-written, the older checkpoint as it was -----------------------------------
 small=$tmp/small
 mkdir "$small"

@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -25,7 +26,11 @@ static atomic_bool owned;
 static _Thread_local Guard *innermost;
 static _Thread_local GuardLink *arenas; // list of the arenas made under the outermost guard
 
-void process_own(void) { atomic_store(&owned, true); }
+void process_own(void) {
+  atomic_store(&owned, true);
+  signal(SIGXFSZ, SIG_IGN); // a write beyond `ulimit -f` then fails as one to a full disk does
+}
+
 bool process_owned(void) { return atomic_load(&owned); }
 
 void guard_link(GuardLink *link) {

@@ -12,7 +12,8 @@
 
 // process_own declares that meshc owns the process; `main` calls it once, before anything else.
 // process_owned returns whether it does: only then may meshc end the process or install signal
-// handlers. Thread rule of process_owned: any thread.
+// handlers. process_own also ignores SIGXFSZ: a file that grows beyond the limit of its size is an
+// error of that file. Thread rule of process_owned: any thread.
 void process_own(void);
 bool process_owned(void);
 
