@@ -294,6 +294,10 @@ expect "its help" 0 "^input  x f32 .b 8, d 4." ./net.run --help
 expect "its errors" 2 "the input x is needed and not fed.*E0606" ./net.run
 expect "its options" 2 "unknown option '--set'" ./net.run --set b=2
 expect "what is in it" 0 "^net.run: executable.*, 2 arrays, 36 numbers" "$meshc" inspect net.run
+expect "an option that is misspelt" 2 "^hint: did you mean --fetch" ./net.run --fetchs y
+expect "an option with an equals sign" 0 "^y .b 20, o 2. f32" ./net.run --feed=x=rows/x.npy --fetch=y
+expect "an input that is missing" 5 "nofile.npy: No such file.*E0701" ./net.run --feed x=nofile.npy
+if grep -q "compiled model reads arrays" "$tmp/err"; then fail "a hint about kinds of files"; else pass; fi
 expect "its own help is named" 2 "^hint: see ./net.run --help" ./net.run --threads 0 --feed x=rows/x.npy
 must "$meshc" run rows.mesh --out rows.npz
 cp rows.npz kept.npz

@@ -146,17 +146,31 @@ static const RunnerOption *find_option(const Package *p, const char *name) {
   return NULL;
 }
 
-// Reads the options. Returns false after an error.
+// Reports the option `name` with the error `text`.
+static bool wrong_option(const Runner *r, const Package *p, const char *name, const char *text) {
+  const char *names[countof(output_options) + countof(text_options)];
+  size_t n;
+  const RunnerOption *o = options_of(p, &n);
+  for (size_t i = 0; i < n; i++) names[i] = o[i].name;
+  diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s", text);
+  diag_hint(r->diag, "see %s --help", r->name);
+  return diag_nearest(r->diag, name, names, n);
+}
+
+// Reads the options: --NAME VALUE, --NAME=VALUE, or --NAME for a switch. Returns false after an
+// error.
 static bool read_options(Runner *r, const Package *p, int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
-    const RunnerOption *o = find_option(p, argv[i]);
-    bool argument = o && o->argument, there = i + 1 < argc;
-    if (!o || (argument && !there)) {
-      diag_error(r->diag, DIAG_USAGE, (Pos){0}, o ? "%s needs an argument" : "unknown option '%s'",
-                 argv[i]);
-      return diag_hint(r->diag, "see %s --help", r->name);
-    }
-    if (!set_option(r, o, argument ? argv[++i] : NULL)) return false;
+    const char *equals = strncmp(argv[i], "--", 2) == 0 ? strchr(argv[i], '=') : NULL,
+               *name = equals ? arena_text(r->arena, argv[i], (size_t)(equals - argv[i])) : argv[i],
+               *value = equals ? equals + 1 : NULL;
+    const RunnerOption *o = find_option(p, name);
+    if (!o) return wrong_option(r, p, name, arena_printf(r->arena, "unknown option '%s'", name));
+    if (o->argument && !value && !(value = argv[++i]))
+      return wrong_option(r, p, "", arena_printf(r->arena, "%s needs an argument", name));
+    if (!o->argument && value)
+      return wrong_option(r, p, "", arena_printf(r->arena, "%s takes no argument", name));
+    if (!set_option(r, o, value)) return false;
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const ProgTensor *find_tensor(const Program *p, TensorKind kind, const char *name) {
   int32_t i = program_tensor(p, kind, name);
@@ -125,9 +126,8 @@ bool package_feed(Arena *a, const Package *package, const PackageProgram *p, con
   if (number)
     number_array(&out->array, value, t->type);
   else if (!array_read(&out->array, path, key, d, at))
-    return diag_hint(d,
-                     "a compiled model reads arrays (.npy, .npz, .safetensors), not CSV files and "
-                     "images");
+    return access(path, F_OK) == 0 && diag_hint(d, "a compiled model reads arrays (.npy, .npz, "
+                                                   ".safetensors), not CSV files and images");
   return check_sizes(package, &p->program, t, &out->array, at, d) &&
          array_convert(&out->array, t->type, t->name, d, at);
 }
