@@ -105,10 +105,12 @@ static bool labels_ok(Entropy *e, bool *ids) {
   if (*ids && dtype_class(type) == CLASS_INT) return true;
   if (!*ids && dtype_is_float(type) && isnan(e->ignore)) return true;
   const char *name = dim_get(b->g->dims, d)->name;
-  if (*ids)
+  if (*ids) {
     diag_error(b->d, DIAG_BAD_TYPE, pos, "labels without dim '%s' must be i32, not %s", name,
                dtype_text(type));
-  else if (!dtype_is_float(type))
+    diag_hint(b->d, "declare them as i32, or use cast(x, i32); shares of classes have the dim '%s'",
+              name);
+  } else if (!dtype_is_float(type))
     diag_error(b->d, DIAG_BAD_TYPE, pos, "labels with dim '%s' must be floats, not %s", name,
                dtype_text(type));
   else

@@ -278,6 +278,7 @@ static void block_build(Build *b, const Ast *s) {
   }
   diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "data blocks are train, valid and test, not '%s'",
              s->text);
+  habit_hint(b->d, b->a, HABIT_BLOCK, s->text, &(HabitNames){0});
 }
 
 void data_build(Build *b, const Ast *file) {

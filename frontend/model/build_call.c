@@ -32,6 +32,13 @@ static bool by_option(const Ast *call, const AstArg *arg) {
   return arg->pos.source != call->pos.source;
 }
 
+// Makes the nearest one of n names the hint, or all of them if none is similar.
+static void nearest_of_all(Build *b, const char *name, const char *const *names, size_t n) {
+  if (!diag_kept(b->d) || !n) return;
+  diag_one_of(b->d, names, n);
+  diag_nearest(b->d, name, names, n);
+}
+
 static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const AstArg *arg) {
   const char *near[MAX_FORMALS];
   size_t n = 0;
@@ -43,7 +50,7 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
              *any = arena_printf(b->a, "*.%s", arg->name);
   if (!habit_hint(b->d, b->a, HABIT_ARGUMENT, own, &names) &&
       !habit_hint(b->d, b->a, HABIT_ARGUMENT, any, &names))
-    diag_nearest(b->d, arg->name, near, n);
+    nearest_of_all(b, arg->name, near, n);
   return false;
 }
 
@@ -175,7 +182,9 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   }
   if (good) return true;
   HabitNames names = habit_names(b, call);
-  const char *form = form_text(b, row, names.d ? names.d : "d", names.x ? names.x : "x");
+  // a dim for which the second operand has ids: cross_entropy[classes](x, labels)
+  const char *d = row->bracket == BRACKET_ONE ? dim_apart(b, &names) : names.d;
+  const char *form = form_text(b, row, d ? d : "d", names.x ? names.x : "x");
   bool own = row->bracket != BRACKET_NONE && builtin_form(row->name);
   diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, own ? "%s is written %s" : "%s takes %s",
              row->name, own ? form : wants[row->bracket]);

@@ -33,6 +33,13 @@ static const char *dim_of_names(const Build *b, const char *x, const char *y) {
   return of_y ? NULL : dim_here(b, of_x->at[of_x->n - 1]);
 }
 
+const char *dim_apart(const Build *b, const HabitNames *names) {
+  const Dims *of_x = dims_of_name(b, names->x), *of_y = dims_of_name(b, names->y);
+  for (int i = of_x && of_y ? of_x->n : 0; i-- > 0;)
+    if (!dims_has(of_y, of_x->at[i])) return dim_here(b, of_x->at[i]);
+  return names->d;
+}
+
 // Returns the text of a name or a number; NULL for other expressions.
 static const char *text_of(const Ast *e) {
   return e->kind == AST_NAME || e->kind == AST_NUMBER ? e->text : NULL;

@@ -458,6 +458,9 @@ MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, 
 // -- build_habits.c -----------------------------------------------------------------------------
 // Returns the operands of a call as the user wrote them, and a dim that they share.
 HabitNames habit_names(const Build *b, const Ast *call);
+// Returns the last dim of the operand $x that $y lacks; $d if there is none or an operand is not
+// known.
+const char *dim_apart(const Build *b, const HabitNames *names);
 // Adds a hint to the last error of b->d for a name such as "x.sum" or "x.T" where x is a value.
 // `call` is the call of that name, or NULL. Returns false if there is no hint.
 bool habit_of_member(Build *b, const char *name, const Ast *call);

@@ -181,6 +181,16 @@ static bool bound_elsewhere(Build *b, const char *name, Pos pos) {
   return true;
 }
 
+// Returns true if a name that is not bound looks like that of a file.
+static bool file_name(const char *name) {
+  static const char *const ends[] = {".csv", ".tsv",  ".txt", ".npy", ".npz", ".safetensors",
+                                     ".png", ".json", ".bin", ".gz",  ".mesh"};
+  const char *dot = strrchr(name, '.');
+  for (size_t i = 0; dot && i < countof(ends); i++)
+    if (!strcmp(dot, ends[i])) return true;
+  return false;
+}
+
 static void say_unknown(Build *b, const char *name, Pos pos) {
   diag_error(b->d, DIAG_UNKNOWN_NAME, pos, "unknown name '%s'", name);
   if (!diag_kept(b->d) || habit_of_member(b, name, NULL)) return;
@@ -189,6 +199,8 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
               name);
   else if (map_get(&b->functions, name) || builtin_find(name))
     diag_hint(b->d, "'%s' is a function: call it", name);
+  else if (file_name(name))
+    diag_hint(b->d, "the name of a file is in quotes: \"%s\"", name);
   else if (!strcmp(name, "nan"))
     diag_hint(b->d, "write 0 / 0");
   else if (b->frame->fn && map_get(&b->file->values, name))

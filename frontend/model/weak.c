@@ -198,7 +198,9 @@ bool type_stated(Build *b, const Ast *type, Dtype *out) {
     return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
              type->kind == AST_NAME ? type->text : "?");
-  return diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
+  if (type->kind != AST_NAME || !habit_hint(b->d, b->a, HABIT_TYPE, type->text, &(HabitNames){0}))
+    diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
+  return false;
 }
 
 bool type_takes(Build *b, const Value *v, Dtype type) {

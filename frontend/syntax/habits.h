@@ -15,6 +15,10 @@ typedef enum HabitKind {
   HABIT_KEY,
   HABIT_DRAW,
   HABIT_SETTING,
+  HABIT_TYPE,
+  HABIT_BLOCK,
+  HABIT_REST,
+  HABIT_BEFORE,
 } HabitKind;
 
 // Names in the user's model that a hint shows. A member is NULL if the name is not known.

@@ -115,19 +115,51 @@ static void lex_comment(Lexer *x) {
   x->blank = x->empty = false;
 }
 
+// Returns true if the next character is a letter of another alphabet than a to z, or a mark on one.
+static bool at_foreign_letter(const Lexer *x) {
+  static const struct {
+    uint32_t first, last;
+  } letters[] = {{0xC0, 0xD6}, {0xD8, 0xF6}, {0xF8, 0x1FFF}, {0x2C00, 0x2DFF}, {0x3040, 0xD7FF}};
+  uint32_t bytes, c = decode(x, x->at, &bytes);
+  for (size_t i = 0; i < countof(letters); i++)
+    if (c >= letters[i].first && c <= letters[i].last) return true;
+  return false;
+}
+
+// Moves past a word. Returns true if all its letters may be in a name.
+static bool take_word(Lexer *x) {
+  bool good = true;
+  for (;;) {
+    if (is_word(byte_at(x, x->at))) {
+      x->at++;
+      x->col++;
+    } else if (at_foreign_letter(x)) {
+      advance(x);
+      good = false;
+    } else {
+      return good;
+    }
+  }
+}
+
 static void lex_name(Lexer *x) {
   uint32_t at = x->at, col = x->col;
-  do {
-    if (x->at != at) x->at++;
-    while (is_word(byte_at(x, x->at))) x->at++;
-  } while (byte_at(x, x->at) == '.' && is_word(byte_at(x, x->at + 1)));
-  x->col += x->at - at;
+  bool good = take_word(x);
+  while (byte_at(x, x->at) == '.' && is_word(byte_at(x, x->at + 1))) {
+    x->at++;
+    x->col++;
+    good &= take_word(x);
+  }
   const char *text = intern_n(x->names, x->text + at, x->at - at);
   TokenKind kind = strcmp(text, "or") == 0    ? TOKEN_OR
                    : strcmp(text, "and") == 0 ? TOKEN_AND
                    : strcmp(text, "not") == 0 ? TOKEN_NOT
                    : strcmp(text, "inf") == 0 ? TOKEN_NUMBER
                                               : TOKEN_NAME;
+  if (!good)
+    diag_error(x->d, DIAG_BAD_CHARACTER, place(x, x->line, col, x->col - col),
+               "'%.60s' is not a name: it has a letter other than a to z", text);
+  if (!good) diag_hint(x->d, "names have the letters a to z and A to Z, digits and _");
   push(x, kind, at, col)->text = text;
 }
 
@@ -224,10 +256,12 @@ static const struct {
     {'|', "write or"},
     {'!', "write not"},
     {'@', "a matrix product is sum[d](x * w)"},
+    {0x00B2, "write x ^ 2 for a power"},
+    {0x00B3, "write x ^ 3 for a power"},
     {'?', "a choice is where(condition, a, b)"},
 };
 
-static void bad_character(Lexer *x) {
+static void say_bad_character(Lexer *x) {
   Pos pos = here(x);
   uint32_t at = x->at, c = advance(x);
   if (c == 0 || c == BAD) return;
@@ -238,6 +272,18 @@ static void bad_character(Lexer *x) {
                x->text + at);
   for (size_t i = 0; i < countof(lookalike); i++)
     if (lookalike[i].c == c) diag_hint(x->d, "%s", lookalike[i].hint);
+}
+
+// Adds a character that has no meaning to the tokens, with the same characters after it: && is one.
+static void bad_character(Lexer *x) {
+  uint32_t at = x->at, col = x->col;
+  say_bad_character(x);
+  uint32_t n = x->at - at;
+  while (x->at + n <= x->n && memcmp(x->text + at, x->text + x->at, n) == 0) {
+    x->at += n;
+    x->col++;
+  }
+  push(x, TOKEN_BAD, at, col);
 }
 
 // Adds an operator or a bracket to the tokens: the longest row of the token table that matches the
@@ -275,7 +321,7 @@ static void lex_one(Lexer *x) {
     advance(x);
   } else if (c == '#') {
     lex_comment(x);
-  } else if (is_letter(c)) {
+  } else if (is_letter(c) || at_foreign_letter(x)) {
     lex_name(x);
   } else if (is_digit(c)) {
     lex_number(x);

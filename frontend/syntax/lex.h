@@ -44,7 +44,8 @@ typedef struct Tokens {
   VEC(Comment) comment;
 } Tokens;
 
-// Splits n bytes of text into tokens, allocated from a. Errors go to d; bad characters are skipped.
+// Splits n bytes of text into tokens, allocated from a. Errors go to d; bad characters become
+// tokens BAD.
 void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
          size_t n);
 

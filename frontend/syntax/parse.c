@@ -64,6 +64,7 @@ static Pos behind(const Parser *p) {
 
 bool parser_expected(Parser *p, const char *what) {
   const Token *t = parser_peek(p);
+  if (t->kind == TOKEN_BAD) return diag_close(p->d); // the lexer has reported it
   if (line_ended(p))
     diag_error(p->d, DIAG_SYNTAX, behind(p), "expected %s, found the end of the line", what);
   else if (t->kind == TOKEN_EOF)

@@ -1,12 +1,19 @@
 // Parses the statements that declare: dims, constants and tensors; data, train, mesh and layout.
 #include "frontend/syntax/parse_internal.h"
 
+// Adds a hint if the entry that could not be parsed is a statement of its own, on the line after a
+// comma.
+static void trailing_comma(Parser *p, const Ast *t, const Token *name) {
+  if (t->nkids > 1 && name && name->newline)
+    diag_hint(p->d, "the ',' at the end of line %u continues the statement", name[-1].line);
+}
+
 // Parses `NAME = EXPRESSION, ...`, the rest of a dim, const or mesh statement.
 static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   Ast *t = ast_statement(p, kind, keyword);
   do {
     const Token *name = parser_new_name(p, "NAME = VALUE");
-    if (!ast_add(p, t, parse_named(p, AST_DEFINE, name))) return NULL;
+    if (!ast_add(p, t, parse_named(p, AST_DEFINE, name))) return trailing_comma(p, t, name), NULL;
   } while (parser_accept(p, TOKEN_COMMA));
   return ast_end(p, t);
 }
@@ -25,11 +32,19 @@ bool parse_type(Parser *p, Ast **out) {
   return true;
 }
 
+// Returns false after an error if the dims of a declaration are in parentheses: x(b, d).
+static bool no_parentheses(Parser *p, const Token *name) {
+  if (parser_at_end(p) || !parser_at(p, TOKEN_OPEN)) return true;
+  parser_expected(p, "the dims in brackets");
+  return diag_hint(p->d, "write %s[...]", name->text);
+}
+
 // Parses NAME[dims]: TYPE. Returns a node whose first kid is the type, or NULL.
 static Ast *parse_declared(Parser *p, AstKind kind, const char *what) {
   const Token *name = parser_new_name(p, what);
   Ast *type, *t = name ? ast_statement(p, kind, name) : NULL;
-  if (!t || !parse_optional_dims(p, t) || !parse_type(p, &type)) return NULL;
+  if (!t || !no_parentheses(p, name) || !parse_optional_dims(p, t) || !parse_type(p, &type))
+    return NULL;
   ast_add(p, t, type);
   return ast_end(p, t);
 }
@@ -78,6 +93,10 @@ Ast *parse_data(Parser *p, const Token *keyword) {
 
 Ast *parse_train(Parser *p, const Token *keyword) {
   Ast *t = ast_statement(p, AST_TRAIN, keyword);
+  if (parser_at(p, TOKEN_BRACE)) {
+    parser_expected(p, "the loss");
+    return diag_hint(p->d, "name what is trained: train loss { ... }"), NULL;
+  }
   return ast_add(p, t, parse_expr(p)) && parse_entries(p, t) ? ast_end(p, t) : NULL;
 }
 

@@ -56,9 +56,12 @@ static void index_hint(Parser *p, const Ast *t) {
       number = arena_printf(p->a, "-%s", at->text);
     range |= at->kind == TOKEN_COLON;
   }
+  bool declares =
+      t->kind == AST_INPUT || t->kind == AST_PARAM || t->kind == AST_STATE || t->kind == AST_TARGET;
   bool index = parser_at(p, TOKEN_NUMBER) || parser_at(p, TOKEN_MINUS) || range;
   HabitNames names = {.x = t->text, .y = number ? number : "0"};
-  if (index && t->text) habit_hint(p->d, p->a, HABIT_INDEX, range ? "range" : "number", &names);
+  if (index && t->text)
+    habit_hint(p->d, p->a, HABIT_INDEX, declares ? "declared" : range ? "range" : "number", &names);
 }
 
 bool parse_dims(Parser *p, Ast *t) {

@@ -60,10 +60,16 @@ Ast *parse_return(Parser *p, const Token *keyword) {
   return ast_end(p, t);
 }
 
+static Ast *no_import(Parser *p) {
+  parser_expected(p, "the file's name in quotes");
+  diag_hint(p->d, "built-in functions need no import; import \"file.mesh\" reads the functions of "
+                  "another model file");
+  return NULL;
+}
+
 Ast *parse_import(Parser *p, const Token *keyword) {
   (void)keyword;
-  if (parser_at_end(p) || !parser_at(p, TOKEN_STRING))
-    return parser_expected(p, "the file's name in quotes"), NULL;
+  if (parser_at_end(p) || !parser_at(p, TOKEN_STRING)) return no_import(p);
   return ast_end(p, ast_statement(p, AST_IMPORT, parser_take(p)));
 }
 // -- functions and repetition -------------------------------------------------------------------

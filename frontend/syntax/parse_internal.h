@@ -56,7 +56,8 @@ bool parser_accept(Parser *p, TokenKind kind);
 bool parser_at_end(const Parser *p);
 // Returns the position of a token.
 Pos token_pos(const Parser *p, const Token *t);
-// Reports the error "expected WHAT, found ..." at the next token. Always returns false.
+// Reports the error "expected WHAT, found ..." at the next token, unless the lexer has reported
+// that token. Always returns false.
 bool parser_expected(Parser *p, const char *what);
 // Takes a token of that kind, or gives the error "expected WHAT" and returns false.
 bool parser_expect(Parser *p, TokenKind kind, const char *what);

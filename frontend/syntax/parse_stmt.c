@@ -16,14 +16,18 @@ Ast *ast_statement(Parser *p, AstKind kind, const Token *name) {
 
 // -- blocks -------------------------------------------------------------------------------------
 
+// Takes the `{` of a block and returns it, or gives an error and returns NULL.
+static const Token *parse_brace(Parser *p) {
+  if (!parser_at_end(p) && parser_at(p, TOKEN_BRACE)) return parser_take(p);
+  parser_expected(p, "'{'");
+  diag_hint(p->d, "put the '{' of a block on the line of its head");
+  return NULL;
+}
+
 Ast *parse_block(Parser *p) {
-  if (parser_at_end(p) || !parser_at(p, TOKEN_BRACE)) {
-    parser_expected(p, "'{'");
-    diag_hint(p->d, "put the '{' of a block on the line of its head");
-    return NULL;
-  }
   if (!parser_enter(p)) return NULL;
-  const Token *brace = parser_take(p);
+  const Token *brace = parse_brace(p);
+  if (!brace) return NULL;
   Ast *t = ast_new(p, AST_BLOCK, token_pos(p, brace));
   parse_statements(p, t);
   parser_leave(p);
@@ -35,7 +39,7 @@ Ast *parse_block(Parser *p) {
 }
 
 bool parse_entries(Parser *p, Ast *t) {
-  if (!parser_expect(p, TOKEN_BRACE, "'{'")) return false;
+  if (!parse_brace(p)) return false;
   for (;;) {
     while (parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON)) parser_take(p);
     if (parser_accept(p, TOKEN_UNBRACE)) return true;
@@ -183,8 +187,8 @@ static Ast *parse_statement(Parser *p) {
   return NULL;
 }
 
-// Skips to the start of the next statement: after the block that the bad statement opened, or at a
-// new line.
+// Skips to the start of the next statement: after the block that the bad statement opened, also on
+// the next line, or at a new line.
 static void resume(Parser *p, uint32_t start) {
   int braces = 0;
   if (p->at == start) parser_take(p);
@@ -195,11 +199,25 @@ static void resume(Parser *p, uint32_t start) {
   p->open = 0;
   for (; !parser_at(p, TOKEN_EOF); parser_take(p)) {
     const Token *t = parser_peek(p);
-    if (braces == 0 && (t->newline || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE))
-      return;
+    bool line = t->newline && t->kind != TOKEN_BRACE;
+    if (braces == 0 && (line || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE)) return;
     braces += t->kind == TOKEN_BRACE;
     braces -= t->kind == TOKEN_UNBRACE;
   }
+}
+
+// Reports that a statement goes on, with a hint for what other languages have there: `x if c else
+// y`, or `lambda v: v`, whose first word reads as a name.
+static void no_end(Parser *p) {
+  const Token *here = parser_peek(p), *before = p->at ? here - 1 : here;
+  HabitNames names = {.x = before->text, .y = here->text};
+  parser_expected(p, "the end of the statement");
+  const char *text = arena_text(p->a, p->text + here->at, here->bytes);
+  if (before->text && habit_hint(p->d, p->a, HABIT_BEFORE, before->text, &names)) return;
+  if (habit_hint(p->d, p->a, HABIT_REST, text, &names) || before->kind != TOKEN_NAME) return;
+  if (here->kind == TOKEN_NAME || here->kind == TOKEN_NUMBER)
+    diag_hint(p->d, "a call has parentheses, a product a star: %s(%s), %s * %s", before->text,
+              here->text, before->text, here->text);
 }
 
 void parse_statements(Parser *p, Ast *out) {
@@ -214,7 +232,7 @@ void parse_statements(Parser *p, Ast *out) {
     Ast *t = parse_statement(p);
     if (t) ast_add(p, out, t);
     if (t && parser_at_end(p) && !(top && parser_at(p, TOKEN_UNBRACE))) continue;
-    if (t) parser_expected(p, "the end of the statement");
+    if (t) no_end(p);
     p->depth = depth;
     resume(p, start);
   }

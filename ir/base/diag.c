@@ -216,6 +216,8 @@ void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
 
 static Message *last_message(Diag *d) { return d->open ? &d->message.at[d->message.n - 1] : NULL; }
 
+bool diag_close(Diag *d) { return d->open = false; }
+
 bool diag_kept(const Diag *d) { return d->open; }
 
 bool diag_note(Diag *d, Pos at, const char *fmt, ...) {

@@ -42,8 +42,8 @@ uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
 
 // Adds an error or a warning. The row of `id` in diag.def gives code, exit code and default hint.
 // An error after the 20th is counted but not kept. A repeated message with the same id, position
-// and text is dropped. diag_error, diag_note, diag_hint and diag_nearest return false, so that a
-// failed check can end in `return diag_error(...)`.
+// and text is dropped. diag_error, diag_note, diag_hint, diag_nearest and diag_close return false,
+// so that a failed check can end in `return diag_error(...)`.
 bool diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
@@ -51,6 +51,8 @@ void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(
 // user can change, instead of the hint of diag.def.
 bool diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 bool diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+// Ends the last message: notes and hints that follow are dropped, until the next message.
+bool diag_close(Diag *d);
 // Returns true if the last message will be printed. Callers ask this before they search for a hint.
 bool diag_kept(const Diag *d);
 // Makes "did you mean X?" the hint of the last message, if one of the n names is similar enough.

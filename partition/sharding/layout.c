@@ -100,6 +100,7 @@ static void check_dim(Checker *c, const LayoutRule *r) {
     if (dim_get(c->g->dims, i)->whole == i) name[k++] = dim_get(c->g->dims, i)->name;
   diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos),
              "unknown dim '%s' in the layout", r->dim);
+  if (k && k <= 12) diag_one_of(c->d, name, k);
   if (!diag_nearest(c->d, r->dim, name, k)) hint_scope(c, r->dim);
 }
 

@@ -180,7 +180,7 @@ static void test_errors(void **state) {
   expect_error("x = a < b < c", "1:11", "E0107");
   expect_error("x = (a == b", "1:12", "expected ',' or ')'");
   expect_error("x = a\n  + b\n", "2:3", "at the end of the line before");
-  expect_error("\xC3\xA4 = 1", "1:1", "'\xC3\xA4' has no meaning");
+  expect_error("\xC3\xA4 = 1", "1:1", "'\xC3\xA4' is not a name");
   expect_error("s = \"\xC3\xA4\xC3\xB6\" ? 2", "1:10", "E0101");
   expect_error("x = 1 \xFF", "1:7", "E0102");
   expect_error("x = \xC0\xAF", "1:5", "E0102");
