@@ -122,6 +122,14 @@ static Form time_of_reshape(const Decode *d, const Node *n, Form f) {
   return form_of(causal_time(&d->c, from), form_is_last(f));
 }
 
+// Returns whether the node, in a loop, belongs to the position of the loop, or to no position: it
+// has no time dim, or the loop runs over time.
+static bool goes_with_loop(const Decode *d, const Node *n) {
+  RegionId r = n->region;
+  while (r && !causal_loop(&d->c, r)) r = region_get(d->from, r)->parent;
+  return n->region && (r || !times_in(d, n->dims.n, n->dims.at));
+}
+
 Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
   const Node *n = graph_node(d->from, id), *x = graph_node(d->from, n->args[k]);
   if (f == FORM_FULL || f == FORM_PAST) return f;
@@ -130,7 +138,8 @@ Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
   if (windows_to(d, n, f)) return k || !d->c.reads[n->args[0]] ? FORM_FULL : FORM_PAST;
   const Slots *slots = d->c.slots[n->args[k]];
   bool own = slots && slots->time == form_time(f); // those of the positions of a run
-  return own || x->region || x->op == OP_SCAN || has_time(d, &x->dims, f) ? f : FORM_PAST;
+  bool loop = goes_with_loop(d, x) || x->op == OP_SCAN;
+  return own || loop || has_time(d, &x->dims, f) ? f : FORM_PAST;
 }
 
 // -- what is needed ------------------------------------------------------------------------------
@@ -140,6 +149,9 @@ static bool refuse(const Decode *d, NodeId id) {
   diag_error(d->diag, DIAG_UNSUPPORTED, n->origin.pos,
              "'%s' (%s) cannot be computed position by position", causal_name(d->from, id),
              node_source_name(d->from, id));
+  if (n->region && !causal_loop(&d->c, n->region))
+    return diag_hint(d->diag, "a scan keeps no positions from run to run: write a loop over layers "
+                              "as for i in 0..N");
   return diag_hint(d->diag, "see docs/cli/generate.md for the operations that can");
 }
 
