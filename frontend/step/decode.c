@@ -34,13 +34,15 @@ NodeId decode_got(const Decode *d, NodeId id, Form f) {
 
 // -- copies --------------------------------------------------------------------------------------
 
-// Returns the region of the new graph that is the loop r in form f.
+// Returns the region of the new graph that is the loop r in form f. A loop over time is its single
+// step in a run of one position: a loop inside it is then in none.
 RegionId decode_region(Decode *d, RegionId r, Form f) {
   RegionId *at = &d->region[(size_t)r * d->nforms + f];
   if (!r || f == FORM_FULL) return r;
   if (*at) return *at;
   Region copy = *region_get(d->from, r);
-  copy.parent = decode_region(d, copy.parent, f);
+  bool single = d->positions == 1 && causal_loop(&d->c, copy.parent);
+  copy.parent = single ? 0 : decode_region(d, copy.parent, f);
   copy.t = decode_dim(d, f, copy.t);
   return *at = graph_region(d->g, &copy);
 }

@@ -25,12 +25,14 @@ NodeId decode_start(Decode *d, Form f) {
   return form_is_last(f) ? graph_binary(d->g, OP_ADD, d->start, decode_last(d)) : d->start;
 }
 
-// Declares the state of node id over the dims of list. Returns its declaration.
-static DeclId declared(Decode *d, NodeId id, const DimList *list) {
+// Declares a state of node id over the dims of list. A node may have two, of which one is
+// `running`: its value before the run, beside its rows. Returns the declaration.
+static DeclId declared(Decode *d, NodeId id, const DimList *list, bool running) {
   const Node *n = graph_node(d->from, id);
   Decl decl = {.kind = DECL_STATE,
-               .name = dim_intern(d->g->dims, arena_printf(d->a, DECODE_STATE "%s.%u",
-                                                           causal_name(d->from, id), id)),
+               .name = dim_intern(d->g->dims, arena_printf(d->a, DECODE_STATE "%s.%u%s",
+                                                           causal_name(d->from, id), id,
+                                                           running ? ".before" : "")),
                .type = (Dtype)n->type,
                .rank = list->n,
                .pos = n->origin.pos};
@@ -98,7 +100,7 @@ NodeId decode_keep(Decode *d, NodeId id, Form f) {
   while (!dims_has(&n->dims, d->c.time[k])) k++;
   Form own = form_of(k, false);
   DimList list = dims_in_form(d, id, f);
-  DeclId state = declared(d, id, &list);
+  DeclId state = declared(d, id, &list, false);
   NodeId rows = decode_got(d, id, own), fresh = placed(d, rows, d->past[k]);
   d->bounded = true;
   add_rows(d, id, own, rows, state);
@@ -145,7 +147,7 @@ NodeId decode_running(Decode *d, NodeId id, Form f) {
   double none = neutral(rule, type);
   Dims rest = graph_node(g, x)->dims, over = {.n = 1, .at = {d->many}};
   dims_remove(&rest, d->many);
-  DeclId state = declared(d, id, &rest);
+  DeclId state = declared(d, id, &rest, true);
   NodeId kept = before(d, state, graph_const(g, type, none));
   NodeId all = graph_reduce(g, rule->reduce, valid(d, x, none), &over);
   update(d, state, graph_binary(g, rule->join, kept, all));
@@ -162,7 +164,7 @@ static NodeId carry(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   NodeId init = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
   DimList list = dims_in_form(d, id, f);
-  NodeId start = before(d, declared(d, id, &list), init);
+  NodeId start = before(d, declared(d, id, &list, false), init);
   Attr attr = n->attr;
   attr.region = decode_region(d, attr.region, f);
   return unrolled(d) ? start : graph_add(d->g, OP_CARRY, 1, &start, &attr);

@@ -94,6 +94,21 @@ static const LanguageCase cases[] = {
      NULL,
      {"rows=2 b=rows"},
      2e-5},
+    {"sums of keys",
+     HEAD "all = cumsum[s](rename[t -> s](x))\nok[t, s] = index[s] <= index[t]\n"
+          "y = x + sum[s](where(ok, sum[d](x * all), 0.0) * all) / 1000\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
+    {"layers in time",
+     HEAD "dim layers = 3\nparam w[layers, d] ~ normal(std = 0.5)\n"
+          "scan t (h[b, d] = 0) {\n  scan layers (g[b, d] = h) { g = tanh(g * w + x) }\n"
+          "  h = g\n  yield h as y\n}\n" TAIL,
+     NULL,
+     NULL,
+     {"rows=2 b=rows"},
+     2e-5},
     {"product mask",
      HEAD QKV "mask[t, s] = cast(index[s] <= index[t], f32)\n"
               "e = exp(score) * mask\np = e / sum[s](e)\n" MIX TAIL,
@@ -278,7 +293,7 @@ static const char *const in_place[] = {"gpt", "llama", "char LM"};
 static const char *const growing[] = {
     "gpt",        "llama",        "char LM", "low mask", "low added mask", "low mask, divided",
     "added mask", "product mask", "window",  "alibi",    "relative bias",  "flat tokens",
-    "one row"};
+    "one row",    "sums of keys"};
 
 static bool is_among(const char *name, size_t n, const char *const *list) {
   for (size_t i = 0; i < n; i++)
