@@ -290,6 +290,53 @@ static void chain_takes_cheap_end_first(void **state) {
   arena_free(w->a);
 }
 
+// The cheapest pair is x with y; the cheapest tree begins with y and z.
+static void chain_has_the_cheapest_tree(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  DimId a = dim_add(g->dims, "ca", 10, (Pos){0}), b = dim_add(g->dims, "cb", 1, (Pos){0}),
+        c = dim_add(g->dims, "cc", 10, (Pos){0}), d = dim_add(g->dims, "cd", 11, (Pos){0});
+  NodeId x = input(g, "cx", TYPE_F32, 2, a, b), y = input(g, "cy", TYPE_F32, 2, b, c),
+         z = input(g, "cz", TYPE_F32, 2, c, d);
+  Dims keep = dims_of(2, a, d);
+  NodeId n = graph_contract(g, 3, (NodeId[]){x, y, z}, &keep, TYPE_F32);
+  const Node *last = graph_node(g, n);
+  assert_true(last->args[0] == x || last->args[1] == x);
+  arena_free(w->a);
+}
+
+// sum[p, q, s](core[p, q, s] * u[i, p] * v[j, q] * z[k, s]): all orders are equally expensive.
+static void equal_trees_keep_the_order_of_factors(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  DimId small[3], large[3];
+  for (int i = 0; i < 3; i++) {
+    small[i] = dim_add(g->dims, (const char *[]){"p", "q", "s"}[i], 2, (Pos){0});
+    large[i] = dim_add(g->dims, (const char *[]){"i", "j", "l"}[i], 5, (Pos){0});
+  }
+  NodeId f[4] = {
+      graph_decl_node(g, graph_decl(g, &(Decl){.kind = DECL_INPUT,
+                                               .name = "core",
+                                               .type = TYPE_F32,
+                                               .rank = 3,
+                                               .dims = {small[0], small[1], small[2]}}))};
+  for (int i = 0; i < 3; i++)
+    f[i + 1] = input(g, (const char *[]){"fu", "fv", "fz"}[i], TYPE_F32, 2, large[i], small[i]);
+  Dims keep = {0};
+  for (int i = 0; i < 3; i++) keep.at[keep.n++] = large[i];
+  NodeId n = graph_contract(g, 4, f, &keep, TYPE_F32);
+  for (int i = 3; i > 0; i--) {
+    const Node *node = graph_node(g, n);
+    assert_int_equal(node->op, OP_CONTRACT);
+    assert_int_equal(node->args[1] == f[i] ? node->args[1] : node->args[0], f[i]);
+    n = node->args[1] == f[i] ? node->args[0] : node->args[1];
+  }
+  assert_int_equal(n, f[0]);
+  arena_free(w->a);
+}
+
 static void lonely_dims_are_summed_first(void **state) {
   (void)state;
   World *w = world_new();
@@ -446,6 +493,8 @@ int main(void) {
       cmocka_unit_test(declarations_have_one_node),
       cmocka_unit_test(last_binding_of_a_name),
       cmocka_unit_test(chain_takes_cheap_end_first),
+      cmocka_unit_test(chain_has_the_cheapest_tree),
+      cmocka_unit_test(equal_trees_keep_the_order_of_factors),
       cmocka_unit_test(lonely_dims_are_summed_first),
       cmocka_unit_test(scale_is_multiplied_last_in_the_wide_type),
       cmocka_unit_test(many_factors),
