@@ -717,6 +717,7 @@ typedef struct Product {
   const void *a, *b;
   void *c;
   int64_t lda, ldb, ldc;
+  bool beside; // other threads store columns of the same rows at the same time
   // The product that the thread computes after this one, whose operands may be prefetched. NULL:
   // not known.
   const struct Product *next;

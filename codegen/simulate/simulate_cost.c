@@ -108,16 +108,18 @@ GemmSizes gemm_accesses(Sim *s, const Gemm *g) {
 static double gemm_seconds(Sim *s, const Gemm *g) {
   GemmSizes z = gemm_accesses(s, g);
   double m = z.m, n = z.n, k = z.k, batch = z.batch;
-  bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
-  bool rows = !alone && (!panels || m >= n), columns = !alone && (!panels || m < n);
-  s->access.at[0].ranges = rows && (!panels || !g->ta);
-  s->access.at[1].ranges = columns && (!panels || g->tb);
-  s->access.at[2].ranges = rows;
+  bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS;
+  GemmDivision d =
+      gemm_division(g, (int64_t)m, (int64_t)n, (int64_t)batch, alone ? 1 : (int64_t)s->team);
+  bool panels = d.by != GEMM_BY_BATCH, columns = d.by == GEMM_BY_COLUMNS;
+  s->access.at[0].ranges = !alone && !columns && (!panels || !g->ta);
+  s->access.at[1].ranges = !alone && (!panels || (columns && g->tb));
+  s->access.at[2].ranges = !alone && !columns;
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 = 0; // needs no time of its own: a panel is read while the one before is multiplied
   double work = gemm_share(g, (int64_t)m, (int64_t)n, (int64_t)k);
   double parts = panels ? s->team : batch;
-  if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
+  if (!alone && panels) columns ? (n /= s->team) : (m /= s->team), batch *= s->team;
   work *= 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) /
           machine_flops(s->m, g->factors);
   s->parts = (SimParts){work, traffic_seconds(s, &t), batch * s->m->launch};

@@ -217,6 +217,46 @@ int64_t program_bytes(const Program *p) {
   return bytes;
 }
 
+enum {
+  GEMM_GRAIN = 16, // columns of a share, or rows of a transposed A, are a multiple of so many
+  GEMM_FEW = 96,   // fewest columns of a share, unless C has fewer rows than columns
+  GEMM_SHARE = 16, // fewest rows of a share if C could be divided by columns
+  GEMM_SHARE_PACKED = 64, // the same if each worker packs all of B, because it is transposed
+  GEMM_WIDE = 2048,       // columns of a share with which workers seldom meet in a row of C
+  GEMM_WIDE_PACKED = 1024,
+  GEMM_KEPT_COLUMNS = 4 * F32_GEMM_PANEL // fewest columns of a share whose sums are kept apart
+};
+
+// Returns whether workers that divide columns keep their sums apart until they are complete
+// (runtime/exec/f32_gemm.c), so that they meet in a row of C once. Each packs its part of B only.
+// And if B is a parameter, as in the gradient of its product, all workers would have copies of all
+// of it: the optimizer's update, which follows, would wait for each line until the others give up
+// theirs.
+static bool keeps_sums(const Gemm *g, int64_t m, int64_t columns) {
+  return g->factors == TYPE_F32 && g->tb && !g->ta && m <= F32_GEMM_KEPT &&
+         columns >= GEMM_KEPT_COLUMNS;
+}
+
+// If workers divide rows, each reads all of B. But kernels divide rows, too: a worker then finds
+// its rows of A in its own cache, and leaves those of C there. If they divide columns, a row of C
+// has parts of several workers. The CPU prefetches beyond the end of a part, takes away lines that
+// another worker is about to write, and a product can take half as long again. This is rare if the
+// parts are long.
+static bool divides_columns(const Gemm *g, int64_t m, int64_t n, int64_t workers) {
+  int64_t rows = m / workers, columns = n / workers;
+  if (columns >= (g->tb ? GEMM_WIDE_PACKED : GEMM_WIDE) && n > (g->ta ? m : 2 * m)) return true;
+  if (keeps_sums(g, m, columns)) return true;
+  if (rows >= (g->tb ? GEMM_SHARE_PACKED : GEMM_SHARE)) return false;
+  return n > m || (!g->ta && columns >= GEMM_FEW);
+}
+
+GemmDivision gemm_division(const Gemm *g, int64_t m, int64_t n, int64_t batches, int64_t workers) {
+  if (batches >= 2 * workers) return (GemmDivision){GEMM_BY_BATCH, ceil_div(batches, workers)};
+  bool columns = divides_columns(g, m, n, workers);
+  int64_t unit = columns || g->ta ? GEMM_GRAIN : 1, each = ceil_div(columns ? n : m, workers);
+  return (GemmDivision){columns ? GEMM_BY_COLUMNS : GEMM_BY_ROWS, ceil_div(each, unit) * unit};
+}
+
 // Returns the largest value that a size has on a processor.
 static int64_t most_on(const Program *p, Size s) {
   int64_t most = 0;

@@ -277,6 +277,7 @@ enum {
   F32_GEMM_PANEL = 48,         // columns of a panel of B
   F32_GEMM_ROWS = 14,          // most rows of a tile
   F32_GEMM_GROUP = 384 * 168,  // most elements of A that are packed together
+  F32_GEMM_KEPT = 336,         // most rows whose sums are kept apart: of 4 panels in such a group
   F32_GEMM_LONG = 384 * 32,    // a longer sum has totals in f64
   F32_GEMM_TOTALS = 720 * 336, // most totals that are kept at a time
   // Thin products (runtime/exec/thin_product.c): most rows, least elements of B
@@ -295,6 +296,14 @@ bool gemm_is_thin(const Gemm *g);
 int64_t thin_pieces(int64_t k);
 int64_t thin_line(int64_t k, int64_t i);
 int64_t thin_bytes(const Gemm *g);
+// How the workers of a processor divide a Gemm without pieces: each computes `each` of its
+// products, of the rows of C, or of the columns of C; the last workers get fewer, or none. The
+// executor divides so, and the simulator assumes it.
+typedef struct GemmDivision {
+  enum { GEMM_BY_BATCH, GEMM_BY_ROWS, GEMM_BY_COLUMNS } by;
+  int64_t each;
+} GemmDivision;
+GemmDivision gemm_division(const Gemm *g, int64_t m, int64_t n, int64_t batches, int64_t workers);
 // Returns the bytes of work memory of a thread in a Gemm.
 int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);
 static inline double gemm_flops(double m, double n, double k, double batches) {

@@ -3,15 +3,6 @@
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/product_internal.h"
 
-enum {
-  GEMM_GRAIN = 16, // columns of a share, or rows of a transposed A, are a multiple of so many
-  GEMM_FEW = 96,   // fewest columns of a share, unless C has fewer rows than columns
-  GEMM_SHARE = 16, // fewest rows of a share if C could be divided by columns
-  GEMM_SHARE_PACKED = 64, // the same if each worker packs all of B, because it is transposed
-  GEMM_WIDE = 2048,       // columns of a share with which workers seldom meet in a row of C
-  GEMM_WIDE_PACKED = 1024
-};
-
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
   int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
   *lo = clamp64(each * member, 0, n);
@@ -96,35 +87,24 @@ static void run_pieces(const BoundGemm *b, void *scratch, int member, int member
   run_held(b, &held, NULL, scratch);
 }
 
-// Returns whether the workers divide the columns of C. If they divide its rows, each reads all of
-// B. But kernels divide rows, too: a worker then finds its rows of A in its own cache, and leaves
-// those of C there. If they divide columns, a row of C has parts of several workers. The CPU
-// prefetches beyond the end of a part, takes away lines that another worker is about to write, and
-// a product can take half as long again. This is rare if the parts are long.
-static bool divides_columns(const Gemm *w, int64_t m, int64_t n, int members) {
-  int64_t rows = m / members, columns = n / members;
-  if (columns >= (w->tb ? GEMM_WIDE_PACKED : GEMM_WIDE) && n > (w->ta ? m : 2 * m)) return true;
-  if (rows >= (w->tb ? GEMM_SHARE_PACKED : GEMM_SHARE)) return false;
-  return n > m || (!w->ta && columns >= GEMM_FEW);
-}
-
 // Runs the share of a worker of part `all` of each GEMM of the batch.
 static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, int member,
                        int members) {
   GemmPiece p = *all;
-  int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1], from, to;
-  int side = divides_columns(b->what, m, n, members) ? 1 : 0;
-  if (b->batches >= 2 * members) {
-    share_of(b->batches, 1, member, members, &lo, &hi);
+  int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1];
+  GemmDivision d = gemm_division(b->what, m, n, b->batches, members);
+  if (d.by == GEMM_BY_BATCH) {
+    lo = clamp64(d.each * member, 0, b->batches), hi = clamp64(lo + d.each, lo, b->batches);
   } else {
-    share_of(side ? n : m, side || b->what->ta ? GEMM_GRAIN : 1, member, members, &from, &to);
-    p.to[side] = p.from[side] + to;
-    p.from[side] += from;
+    int side = d.by == GEMM_BY_COLUMNS;
+    p.from[side] = clamp64(p.from[side] + d.each * member, p.from[side], p.to[side]);
+    p.to[side] = clamp64(p.from[side] + d.each, p.from[side], p.to[side]);
   }
   if (p.from[0] == p.to[0] || p.from[1] == p.to[1]) return;
   Product held = {.m = 0};
   for (int64_t i = lo; i < hi; i++) {
     Product next = part_of(b, i, &p);
+    next.beside = d.by == GEMM_BY_COLUMNS && members > 1;
     run_held(b, &held, &next, scratch);
   }
   run_held(b, &held, NULL, scratch);

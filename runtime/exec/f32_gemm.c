@@ -23,6 +23,9 @@
 // each tile is transposed when it is stored. Read in place as A, every row of memory would give a
 // tile 14 elements, and lines that are a power of two apart share a few places of the first cache.
 //
+// If threads divide the columns, C is not read and written for each slab, but once: sums wait in
+// work memory until they are complete.
+//
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
 #include "ir/program/sums.h"
@@ -162,6 +165,7 @@ typedef struct Part {
   int64_t group;           // tiles of A that are packed together, if A is transposed
   float *a, *b;            // where operands are packed
   double *total;           // of the rows and columns, or NULL if sums are in C
+  float *kept;             // of the rows and columns until they are complete, or NULL
   bool turned;             // C is stored transposed
 } Part;
 
@@ -346,6 +350,16 @@ WIDE static void store_turned(const Part *p, const float *sum, int64_t i, int ro
   }
 }
 
+// Stores the sums of `rows` rows from row i on, which are complete, in C.
+WIDE static void store_kept(const Part *p, int64_t i, int64_t rows) {
+  int64_t ld = total_row(p), ldc = p->of->ldc;
+  const float *sum = p->kept + i * ld;
+  float *c = (float *)p->of->c + i * ldc + p->column;
+  for (; rows > 0; rows--, sum += ld, c += ldc)
+    for (int64_t j = 0; j < p->columns; j += LANES)
+      _mm512_mask_storeu_ps(c + j, first_lanes(p->columns - j), _mm512_loadu_ps(sum + j));
+}
+
 // What the tiles of a part prefetch: first rows of A, then B of the next part.
 typedef struct Coming {
   Ahead a, b;
@@ -362,7 +376,9 @@ static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
     panel = panel_of(p->columns, j);
     int columns = within(p->columns - j, (int)panel), vecs = ceil_div(columns, LANES);
     t.last = first_lanes(columns - (vecs - 1) * LANES);
-    t.c = apart ? sums : (float *)g->c + i * g->ldc + p->column + j;
+    t.c = apart     ? sums
+          : p->kept ? p->kept + i * t.ldc + j
+                    : (float *)g->c + i * g->ldc + p->column + j;
     t.b_step = in_place ? g->ldb : panel;
     t.ahead = next->a.step ? &next->a : &next->b;
     tile_function[vecs - 1][rows - 1](&t);
@@ -370,6 +386,7 @@ static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
     if (p->total) add_total(p, sums, i, (int)rows, j, vecs);
     if (p->turned) store_turned(p, sums, i, (int)rows, j, columns);
   }
+  if (p->kept && p->k + p->depth == g->k) store_kept(p, i, rows);
 }
 
 static void multiply_part(const Part *p) {
@@ -379,7 +396,9 @@ static void multiply_part(const Part *p) {
   Part after;
   Tile t = {.k = p->depth,
             .leaf = p->total ? SUM_LEAF : p->depth,
-            .ldc = apart ? F32_GEMM_PANEL : p->of->ldc,
+            .ldc = apart     ? F32_GEMM_PANEL
+                   : p->kept ? total_row(p)
+                             : p->of->ldc,
             .add = !apart && p->k > 0,
             .b = right_operand(p)};
   if (part_after(p, &after))
@@ -411,20 +430,31 @@ static void store_totals(const Part *p) {
   }
 }
 
+// Returns whether sums are kept apart until all slabs are added. If other threads store other
+// columns of the same rows, the CPU prefetches lines that they are about to write, for each slab
+// again. The room for a transposed A is free for these sums.
+static bool keeps_sums(const Product *g, int64_t most) {
+  return g->beside && !g->ta && g->k > most && g->m <= F32_GEMM_KEPT;
+}
+
 // Computes a product block by block. A block of B and the next one, whose lines are prefetched,
 // have room in a second level of cache of 1 MiB. But if A is transposed, it is packed again for
 // each block: then blocks have twice the size. `most` is as in multiply_block; total: room for the
 // totals of a block, or NULL; turned: C is stored transposed.
 static void multiply(const Product *g, int64_t most, double *total, bool turned, float *work) {
   int panel = panel_of(g->n, 0);
+  bool kept = !total && keeps_sums(g, most);
   int64_t deepest = g->k < most ? g->k : most,
           limit = (g->ta ? BLOCK : BLOCK / 2) / deepest / panel * panel,
-          blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
+          room = kept ? GROUP / g->m / panel * panel : limit;
+  if (room < limit) limit = room;
+  int64_t blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
   Part p = {.of = g,
             .block = columns,
             .rows = most_rows[panel / LANES - 1],
             .a = work,
             .total = total,
+            .kept = kept ? work : NULL,
             .turned = turned};
   p.tiles = ceil_div(g->m, p.rows);
   p.group = clamp64(GROUP / (deepest * p.rows), 1, MOST_GROUP);

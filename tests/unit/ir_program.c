@@ -149,6 +149,32 @@ static void directory_and_text(void **state) {
   arena_free(a);
 }
 
+// How workers divide products: by the batch; by rows, because kernels do; by columns with few rows,
+// with long parts of rows, and with a short B that each would pack, transposed, as a whole.
+static void divisions(void **state) {
+  (void)state;
+  static const struct {
+    int64_t m, n, batches, workers;
+    bool ta, tb;
+    GemmDivision want;
+  } rows[] = {{64, 64, 48, 2, false, false, {GEMM_BY_BATCH, 24}},
+              {64, 64, 5, 2, false, true, {GEMM_BY_BATCH, 3}},
+              {256, 3072, 1, 2, false, false, {GEMM_BY_ROWS, 128}},
+              {768, 3072, 1, 2, true, false, {GEMM_BY_ROWS, 384}},
+              {100, 64, 1, 2, true, false, {GEMM_BY_ROWS, 64}},
+              {1024, 384, 1, 2, false, true, {GEMM_BY_ROWS, 512}},
+              {256, 768, 1, 2, false, true, {GEMM_BY_COLUMNS, 384}},
+              {256, 300, 1, 2, false, true, {GEMM_BY_ROWS, 128}},
+              {16, 1000, 1, 3, false, false, {GEMM_BY_COLUMNS, 336}},
+              {1024, 8192, 1, 2, false, false, {GEMM_BY_COLUMNS, 4096}}};
+  for (size_t i = 0; i < countof(rows); i++) {
+    Gemm g = {.factors = TYPE_F32, .type = TYPE_F32, .ta = rows[i].ta, .tb = rows[i].tb};
+    GemmDivision d = gemm_division(&g, rows[i].m, rows[i].n, rows[i].batches, rows[i].workers);
+    assert_int_equal(d.by, rows[i].want.by);
+    assert_int_equal(d.each, rows[i].want.each);
+  }
+}
+
 static bool read_machine(const char *text, Machine *m, char **said) {
   char path[] = "/tmp/meshc_machine_XXXXXX";
   int fd = mkstemp(path);
@@ -269,10 +295,15 @@ static void flops_by_type(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slots_agree_with_dims),  cmocka_unit_test(slots_scale_and_multiply),
-      cmocka_unit_test(slots_follow_the_batch), cmocka_unit_test(directory_and_text),
-      cmocka_unit_test(machine_files),          cmocka_unit_test(machine_files_shipped),
-      cmocka_unit_test(machines_by_name),       cmocka_unit_test(flops_by_type),
+      cmocka_unit_test(slots_agree_with_dims),
+      cmocka_unit_test(slots_scale_and_multiply),
+      cmocka_unit_test(slots_follow_the_batch),
+      cmocka_unit_test(directory_and_text),
+      cmocka_unit_test(divisions),
+      cmocka_unit_test(machine_files),
+      cmocka_unit_test(machine_files_shipped),
+      cmocka_unit_test(machines_by_name),
+      cmocka_unit_test(flops_by_type),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -728,9 +728,9 @@ static const int64_t product_sizes[][4] = {{3, 5, 7, 1},    {130, 70, 40, 1}, {4
 static void products(void **state) {
   (void)state;
   // The long ones: m, n and k are more than a product of f32 packs at a time; sums in f64.
-  static const int64_t more[][4] = {{1, 1, 1, 1},      {33, 31, 96, 3},    {58, 48, 390, 1},
-                                    {29, 545, 800, 1}, {15, 20, 13000, 1}, {400, 3, 13000, 1},
-                                    {5, 800, 13000, 1}};
+  static const int64_t more[][4] = {{1, 1, 1, 1},       {33, 31, 96, 3},    {58, 48, 390, 1},
+                                    {29, 545, 800, 1},  {15, 20, 13000, 1}, {400, 3, 13000, 1},
+                                    {5, 800, 13000, 1}, {132, 610, 390, 1}};
   static const Dtype types[] = {TYPE_F32, TYPE_F64};
   int found = 0;
   for (size_t i = 0; i < countof(types); i++) {

@@ -44,12 +44,13 @@ static Product rows_of(const Product *g, int64_t from, int64_t to) {
   return p;
 }
 
-// Returns columns from..to-1 of the product.
+// Returns columns from..to-1 of the product, beside which another thread stores the others.
 static Product columns_of(const Product *g, int64_t from, int64_t to) {
   Product p = *g;
   p.b = (const float *)g->b + (g->tb ? from * g->ldb : from);
   p.c = (float *)g->c + from;
   p.n = to - from;
+  p.beside = true;
   return p;
 }
 
