@@ -391,6 +391,7 @@ LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {
   }
   for (int i = 0; i < 3 && vector; i++)
     if (c.x[i]) c.x[i] = emit_splat(e, c.x[i]);
-  return rules[s->op](e, &c);
+  LLVMValueRef y = rules[s->op](e, &c);
+  return stmt_rounds(s) ? from_memory(e, s->type, to_memory(e, s->type, y)) : y;
 }
 #endif

@@ -390,7 +390,7 @@ LLVMValueRef run_number(Emit *e, RunNumber n) {
 
 LLVMValueRef known_number(Emit *e, const KStmt *s) {
   if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
-  if (s->step == NUMBER_ANY) return emit_coerce(e, number_value(e, s->index), TYPE_F64, s->type);
+  if (s->step == NUMBER_ANY) return emit_convert(e, number_value(e, s->index), TYPE_F64, s->type);
   return const_real(reg_type(e, s->type),
                     s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
 }

@@ -259,6 +259,13 @@ int64_t product_rows(const Kernel *k, const ProductForm *f);
 // Returns the number of the sum in phase 0 if that is the only statement with an effect there, and
 // the inner loops of later phases have no statement. Else returns NO_STMT.
 int kernel_lone_sum(const Kernel *k);
+// Returns whether the result of statement s, a K_OP, must be rounded to its type, bf16 or f16. All
+// values of these types are rounded, also those that no kernel stores: two kernels that compute one
+// value, of which one reads an argument from memory, must agree on it. The gradient of a maximum
+// compares the maximum with the values that it was chosen from.
+static inline bool stmt_rounds(const KStmt *s) {
+  return (s->type == TYPE_BF16 || s->type == TYPE_F16) && !(op_row(s->op)->flags & UNROUNDED);
+}
 // Returns whether statement s stores, reduces, checks an index or loads from memory that the kernel
 // writes.
 bool stmt_has_effect(const Kernel *k, const KStmt *s);

@@ -147,7 +147,8 @@ static Cell operation(Sampler *s, const KStmt *x) {
     arg[i] = argument(s, x, i, type[i]);
   }
   if (x->op == OP_BOUND) return (Cell){fmin(fmax(arg[0].v, 0), (double)x->step - 1), 0, arg[0].t};
-  return applied(x, x->op, type, arg, n);
+  Cell y = applied(x, x->op, type, arg, n);
+  return stmt_rounds(x) ? applied(x, OP_CAST, (const Dtype[]){TYPE_F32}, &y, 1) : y;
 }
 
 // -- reductions over loops ---------------------------------------------------------------------

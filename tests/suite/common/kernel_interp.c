@@ -234,7 +234,7 @@ static Value draw(const KernelRun *r, const KStmt *s) {
 static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {
   if (s->arg[i] == NO_STMT) return (Value){0, 0};
   Dtype from = r->k->stmt[s->arg[i]].type;
-  // floats are not rounded between float ops: only casts and stores round
+  // a float is not rounded when it becomes an argument
   return flt(from) && flt(want) ? r->value[s->arg[i]] : converted(r->value[s->arg[i]], from, want);
 }
 
@@ -288,7 +288,8 @@ static Value run_op(KernelRun *r, const KStmt *s) {
   case OP_KEY_INDEX: return (Value){0, (int32_t) ~(uint32_t)(uint64_t)r->value[s->arg[0]].i};
   }
   for (int i = 0; i < 3; i++) x[i] = arg(r, s, i, s->type);
-  return apply(s->op, s->type, x);
+  Value y = apply(s->op, s->type, x);
+  return stmt_rounds(s) ? (Value){dtype_round(s->type, y.f), 0} : y;
 }
 
 static int64_t row_place(const KernelRun *r, const KStmt *s) {

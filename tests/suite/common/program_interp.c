@@ -273,7 +273,8 @@ static double operation(Run *u, const KStmt *s) {
   }
   Node node = {.op = (uint16_t)s->op, .type = (uint8_t)s->type, .nargs = (uint8_t)n};
   double y = eval_scalar(&u->in->fake, &node, type, x).v;
-  return s->op == OP_CAST && s->type != TYPE_U64 ? dtype_round(s->type, y) : y;
+  bool rounds = s->op == OP_CAST ? s->type != TYPE_U64 : stmt_rounds(s);
+  return rounds ? dtype_round(s->type, y) : y;
 }
 
 // Returns the position of the current inner iteration in an accumulator's row.
@@ -323,7 +324,7 @@ static double dot(Run *u, const KStmt *s) {
 static void execute(Run *u, int i) {
   const KStmt *s = &u->k->stmt[i];
   switch (s->kind) {
-  case K_NUM: u->value[i] = u->set->num[s->index]; break;
+  case K_NUM: u->value[i] = dtype_round(s->type, u->set->num[s->index]); break;
   case K_LOAD: u->value[i] = guarded_off(u, s) ? 0 : load(s->type, element(u, s, 0)); break;
   case K_LOAD_AT:
     u->value[i] = guarded_off(u, s)
