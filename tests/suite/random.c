@@ -74,7 +74,8 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = suite_opt(turn % 3 == 0), .cache = suite_cache()};
+  CodeOptions code_opt = {
+      .opt = suite_opt(turn % 3 == 0), .without = suite_without(), .cache = suite_cache()};
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);
   if (!code) return "does not compile";
   const char *wrong = run_code(m, g, low, c->program);
@@ -96,8 +97,10 @@ int main(int argc, char **argv) {
     printf("0 passed, 0 failed, %d skipped\n", SEEDS * LAYOUTS);
     return 0;
   }
-  if (argc < 2 || strncmp(argv[1], "every=", 6) != 0)
+  if (argc < 2 || strncmp(argv[1], "every=", 6) != 0) {
+    random_has_more = true;
     return random_cases(argc, argv, SEEDS, LAYOUTS, check);
+  }
   char *end;
   layout_every = strtoll(argv[1] + 6, &end, 10);
   if (layout_every < 1) layout_every = 1;

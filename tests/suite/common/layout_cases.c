@@ -36,6 +36,7 @@ static int passed, failed, skipped;
 static int64_t nlayouts; // of all cases so far, of which each layout_every-th is checked
 static bool seen[OP_COUNT];
 int64_t random_ranks = 1;
+bool random_has_more;
 int64_t layout_every = 1, layout_first, layout_graphs;
 
 static bool ranks_share(const MeshCase *m) {
@@ -705,6 +706,7 @@ static const MeshCase *random_mesh(uint64_t seed) {
 
 Graph *random_case_graph(uint64_t seed, Maker *m) {
   make(m, random_mesh(seed), seed);
+  m->more = random_has_more && (seed % 5 == 2 || seed % 5 == 3);
   random_graph(m);
   layout_saw(m->g);
   const Graph *hoisted = seed / 7 % 2 ? graph_hoist(m->a, m->g) : m->g;

@@ -22,6 +22,7 @@ typedef struct Maker {
   NodeId input[MAX_INPUTS]; // float inputs, for gradients
   uint32_t nfloats;
   uint64_t random;
+  bool more; // random graphs have other types, matrices and guarded regions, too
   DimId b, d, e, h, k, v, m, n, two; // e is as long as d; m = d * k, n = b * two
 } Maker;
 
@@ -48,6 +49,9 @@ extern int64_t layout_graphs;
 // As layout_cases, but only `seeds` random graphs and all loops, each under `layouts` random
 // layouts. If random_ranks is set, only on meshes that so many ranks can share.
 extern int64_t random_ranks;
+// Two in five of the random graphs also have operations on other types than f32, on matrices, and
+// guarded regions (layout_random_more.c).
+extern bool random_has_more;
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *check);
 
 // Notes the ops of a lowered graph. A whole run fails when an op of the table was never noted

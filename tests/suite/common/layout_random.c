@@ -1,6 +1,6 @@
 // Builds random graphs: operations of every class on inputs, states and parameters over a few dims,
 // and loops with bodies of their own.
-#include "tests/suite/common/layout_maker.h"
+#include "tests/suite/common/layout_random.h"
 
 enum { POOL = 64 };
 typedef struct Pool {
@@ -10,7 +10,7 @@ typedef struct Pool {
 
 static NodeId pick(Maker *m, const Pool *p) { return p->at[maker_draw(m, (uint32_t)p->n)]; }
 
-static DimId pick_dim(Maker *m, const Dims *s) { return s->at[maker_draw(m, s->n)]; }
+DimId random_dim(Maker *m, const Dims *s) { return s->at[maker_draw(m, s->n)]; }
 
 static NodeId random_input(Maker *m) {
   const DimId all[] = {m->b, m->d, m->h, m->k, m->e, m->v, m->m, m->n};
@@ -32,7 +32,7 @@ static NodeId random_ids(Maker *m) {
   return maker_declared(m, DECL_INPUT, TYPE_I32, 1, &d);
 }
 
-static bool fits(Maker *m, NodeId x, NodeId y) {
+bool random_fits(Maker *m, NodeId x, NodeId y) {
   Dims all = graph_node(m->g, x)->dims;
   const Dims *more = &graph_node(m->g, y)->dims;
   int64_t n;
@@ -41,7 +41,7 @@ static bool fits(Maker *m, NodeId x, NodeId y) {
   return dims_elements(m->dims, &all, &n) && n <= 3000;
 }
 
-static NodeId scale(Maker *m, NodeId x) {
+NodeId random_scaled(Maker *m, NodeId x) {
   return graph_binary(m->g, OP_MUL, x, graph_const(m->g, TYPE_F32, 0.25));
 }
 
@@ -52,10 +52,10 @@ static NodeId random_unary(Maker *m, NodeId x, NodeId y) {
 }
 static NodeId random_binary(Maker *m, NodeId x, NodeId y) {
   static const Op ops[] = {OP_ADD, OP_SUB, OP_MUL, OP_ADD, OP_MAXIMUM, OP_MINIMUM};
-  return fits(m, x, y) ? graph_binary(m->g, ops[maker_draw(m, countof(ops))], x, y) : 0;
+  return random_fits(m, x, y) ? graph_binary(m->g, ops[maker_draw(m, countof(ops))], x, y) : 0;
 }
 static NodeId random_where(Maker *m, NodeId x, NodeId y) {
-  return fits(m, x, y)
+  return random_fits(m, x, y)
              ? graph_where(m->g, graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)), y,
                            maker_draw(m, 2) ? x : graph_const(m->g, TYPE_F32, 0))
              : 0;
@@ -66,18 +66,18 @@ static NodeId random_reduce(Maker *m, NodeId x, NodeId y) {
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   return graph_reduce(m->g, ops[maker_draw(m, countof(ops))], x,
-                      &(Dims){.n = 1, .at = {pick_dim(m, s)}});
+                      &(Dims){.n = 1, .at = {random_dim(m, s)}});
 }
 static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
-  if (!fits(m, x, y)) return 0;
+  if (!random_fits(m, x, y)) return 0;
   DimId list[3];
   int n = 0;
   const Dims *s = &graph_node(m->g, x)->dims;
   for (int i = 0; i < s->n && n < 3; i++)
     if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? maker_draw(m, 3) : !maker_draw(m, 4))
       list[n++] = s->at[i];
-  return scale(m, graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
-                            &(Attr){.type = TYPE_F32, .ndims = (uint8_t)n, .dims = list}));
+  return random_scaled(m, graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
+                                    &(Attr){.type = TYPE_F32, .ndims = (uint8_t)n, .dims = list}));
 }
 static NodeId random_move(Maker *m, NodeId x, NodeId y) {
   (void)y;
@@ -100,12 +100,12 @@ static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
-  DimId d = pick_dim(m, s);
+  DimId d = random_dim(m, s);
   if (d == m->two) return 0; // ids go up to 2
   if (m->ninputs + 1 >= MAX_INPUTS) return 0;
   NodeId ids = random_ids(m);
   if (maker_draw(m, 2))
-    return fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
+    return random_fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
   DimId from = graph_node(m->g, ids)->dims.at[0];
   if (!dims_has(s, from) || (dims_has(s, m->v) && from != m->v)) return 0;
   return maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, &from, 1, &m->v);
@@ -120,7 +120,7 @@ static NodeId random_window(Maker *m, NodeId x, NodeId y) {
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   const DimId lengths[] = {m->b, m->d, m->h, m->v, m->n};
-  DimId from = pick_dim(m, s),
+  DimId from = random_dim(m, s),
         to[2] = {maker_draw(m, 2) ? from : lengths[maker_draw(m, countof(lengths))], m->two};
   if (to[0] != from && dims_has(s, to[0])) return 0;
   Attr t = {.ndims = 1, .dims = &from, .nto = (uint8_t)(1 + maker_draw(m, 2)), .to = to};
@@ -139,10 +139,10 @@ static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
-  DimId d = pick_dim(m, s);
+  DimId d = random_dim(m, s);
   Attr t = {.ndims = 1, .dims = &d, .flags = maker_draw(m, 4)};
-  if (maker_draw(m, 2)) return scale(m, graph_add(m->g, OP_CUMSUM, 1, &x, &t));
-  if (!maker_draw(m, 4)) return scale(m, graph_add(m->g, OP_CUMPROD, 1, &x, &t));
+  if (maker_draw(m, 2)) return random_scaled(m, graph_add(m->g, OP_CUMSUM, 1, &x, &t));
+  if (!maker_draw(m, 4)) return random_scaled(m, graph_add(m->g, OP_CUMPROD, 1, &x, &t));
   t.flags &= ORDER_REVERSE;
   return graph_add(m->g, OP_CUMMAX, 1, &x, &t);
 }
@@ -154,7 +154,7 @@ static NodeId random_pin(Maker *m, NodeId x, NodeId y) {
   for (int a = m->mesh.naxes - 1; a >= 0 && s->n; a--) {
     if (maker_draw(m, 2)) continue;
     t.axes.at[t.axes.n++] = (uint8_t)a;
-    dims[t.ndims++] = pick_dim(m, s);
+    dims[t.ndims++] = random_dim(m, s);
   }
   return graph_add(m->g, OP_PIN, 1, &x, &t);
 }
@@ -163,7 +163,7 @@ static NodeId random_sorted(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
-  DimId d = pick_dim(m, s), few = m->two;
+  DimId d = random_dim(m, s), few = m->two;
   bool top = d != few && !dims_has(s, few) && maker_draw(m, 2);
   Attr t = {.ndims = 1, .dims = &d, .nto = top, .to = &few};
   if (!top && maker_draw(m, 2)) t.flags = ORDER_DESCENDING;
@@ -174,10 +174,10 @@ static NodeId random_ranked(Maker *m, NodeId x, NodeId y) { // the index of an e
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
-  DimId d = pick_dim(m, s);
+  DimId d = random_dim(m, s);
   static const Op ops[] = {OP_CUM_INDEX, OP_ARGMAX, OP_ARGMIN};
   NodeId index = graph_add(m->g, ops[maker_draw(m, 3)], 1, &x, &(Attr){.ndims = 1, .dims = &d});
-  return scale(m, graph_cast(m->g, index, TYPE_F32));
+  return random_scaled(m, graph_cast(m->g, index, TYPE_F32));
 }
 static NodeId random_draw(Maker *m, NodeId x, NodeId y) {
   (void)y;
@@ -194,7 +194,6 @@ static NodeId random_mark(Maker *m, NodeId x, NodeId y) {
 
 static NodeId random_loop(Maker *m, NodeId x, NodeId y);
 
-typedef NodeId Grow(Maker *m, NodeId x, NodeId y);
 static Grow *const grow_plain[] = {random_unary,  random_binary,   random_binary,   random_where,
                                    random_reduce, random_contract, random_contract, random_move,
                                    random_lookup, random_narrow};
@@ -202,7 +201,8 @@ static Grow *const grow_other[] = {random_window, random_window, random_window, 
                                    random_sorted, random_ranked, random_pin,    random_draw,
                                    random_mark,   random_loop,   random_loop};
 
-static NodeId grow(Maker *m, NodeId x, NodeId y) {
+NodeId random_node(Maker *m, NodeId x, NodeId y) {
+  if (m->more && !maker_draw(m, 5)) return random_more(m, x, y);
   Grow *one = maker_draw(m, 3) ? grow_plain[maker_draw(m, countof(grow_plain))]
                                : grow_other[maker_draw(m, countof(grow_other))];
   return one(m, x, y);
@@ -253,7 +253,7 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
   p->at[p->n++] = along ? graph_add(m->g, OP_AT, 1, &y, &at) : y;
   for (int i = 0; i < b->carries; i++) p->at[p->n++] = b->carry[i];
   for (uint32_t i = 1 + maker_draw(m, 4), tries = 12; i > 0 && tries > 0; tries--) {
-    NodeId z = grow(m, maker_draw(m, 2) ? p->at[p->n - 1] : pick(m, p), pick(m, p));
+    NodeId z = random_node(m, maker_draw(m, 2) ? p->at[p->n - 1] : pick(m, p), pick(m, p));
     if (z && p->n < POOL) p->at[p->n++] = z, i--;
   }
   for (int i = 0; i < b->carries; i++)
@@ -272,7 +272,7 @@ static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
   if (!keep.n || region_depth(m->g, around) > 1 ||
       !region_encloses(m->g, graph_node(m->g, y)->region, around))
     return 0;
-  Body b = {.t = pick_dim(m, &keep), .carries = 1 + (int)maker_draw(m, 2)};
+  Body b = {.t = random_dim(m, &keep), .carries = 1 + (int)maker_draw(m, 2)};
   if (!is_free(m, around, b.t)) return 0;
   dims_remove(&keep, b.t);
   bool read = maker_draw(m, 2), reverse = maker_draw(m, 2);
@@ -317,7 +317,7 @@ void random_graph(Maker *m) {
        tries--) {
     NodeId x = maker_draw(m, 3) ? pool.at[pool.n - 1] : pick(m, &pool), y = pick(m, &pool);
     m->g->origin.value = maker_draw(m, 3) ? NULL : intern_printf(m->names, "t%d", pool.n);
-    NodeId z = grow(m, x, y);
+    NodeId z = random_node(m, x, y);
     m->g->origin = (Origin){0};
     if (z) pool.at[pool.n++] = z, i--;
   }
