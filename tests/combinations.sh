@@ -2,8 +2,10 @@
 # Results do not depend on how a program is compiled or multiplied: suites and runners under combinations of
 #   fusion      on, --no-fuse
 #   effort      --opt 0 to 3
-#   width       vectors of 128, 256 and 512 bits (MESHC_WIDTH)
-#   products    with AVX-512 and OpenBLAS, without one of them, without both (MESHC_F32, MESHC_BLAS)
+#   width       vectors of 128, 256 and 512 bits (MESHC_WIDTH); with 128 bits and without AVX-512 products no fused
+#               multiply-add either, as on a processor without AVX (SUITE_WITHOUT, not of the program meshc)
+#   products    with AVX-512 and OpenBLAS, without one of them, without both and without the instructions for bf16
+#               (MESHC_F32, MESHC_BLAS, MESHC_BF16)
 #
 #   tests/combinations.sh        a sample: 16 combinations, in which each two values meet, with a random graph each
 #                                and every other time a model
@@ -14,7 +16,8 @@
 # A suite that computes no product of a library runs once for all kinds of products. Suites that make their own kernels
 # at every width vary in effort only. Suites of the evaluator (suite_ops, suite_gradients, suite_layouts) do not
 # depend on any of this: suite_compiled, suite_models and suite_random compile what they evaluate.
-#   FUSE="0 1" OPT="0 1 2 3" WIDTH="128 256 512" PRODUCTS="all f32 blas none" RUNNERS="..." limit what is run.
+#   FUSE="0 1" OPT="0 1 2 3" WIDTH="128 256 512" PRODUCTS="all f32 blas none" RUNNERS="..." limit what is run, and of the
+#   16 NUMBERS="0 5 ...", counted from 0.
 . "$(dirname "$0")/common.sh"
 how=${1:-sample}
 [ "$how" = sample ] || XDG_CACHE_HOME=$tmp/cache
@@ -62,9 +65,11 @@ combination() {
 
 # vary FUSE OPT WIDTH PRODUCTS: sets the variables, and $varied to what they are
 vary() {
-  unset MESHC_F32 MESHC_BLAS
+  unset MESHC_F32 MESHC_BLAS MESHC_BF16 SUITE_WITHOUT
   case $4 in f32 | none) export MESHC_BLAS=none ;; esac
   case $4 in blas | none) export MESHC_F32=none ;; esac
+  case $4 in none) export MESHC_BF16=none ;; esac
+  case $3$4 in 128blas | 128none) export SUITE_WITHOUT=fma,f16c ;; esac
   case $1 in 0) SUITE_FLAGS="--opt $2 --no-fuse" ;; *) SUITE_FLAGS="--opt $2" ;; esac
   MESHC_WIDTH=$3
   export MESHC_WIDTH SUITE_FLAGS
@@ -83,7 +88,7 @@ pairs() {
     for opt in 0 1 2 3; do
       sum=$((number / 4 + opt))
       vary $((sum % 2)) "$opt" $((128 << (sum % 3))) "$kind"
-      "$1"
+      case " ${NUMBERS:-$number} " in *" $number "*) "$1" ;; esac
       number=$((number + 1))
     done
   done

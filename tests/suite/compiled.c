@@ -65,7 +65,7 @@ static bool is_as_predicted(Exec *e, const char *label, Diag *d) {
 static void run_case(Arena *a, const OpCase *c, bool fused, int threads) {
   Diag *d = diag_new(a);
   Compiled *made = op_run_compile(a, c->graph, suite_fuses(fused));
-  CodeOptions code_opt = {.opt = suite_opt(1), .cache = suite_cache()};
+  CodeOptions code_opt = {.opt = suite_opt(1), .without = suite_without(), .cache = suite_cache()};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};
   Exec *e = code ? exec_new(made->program, &exec_opt, d) : NULL;

@@ -139,14 +139,15 @@ static bool run_compile(Run *r) {
   machine = machine_default();
   // Generated GEMMs at the lowest optimization level, library GEMMs at the users' level: both
   // levels are covered.
-  PipelineOptions options = {
-      .codegen = {.fuse = suite_fuses(true),
-                  .products = r->products ? product_types(ALL_TYPES) : 0,
-                  .blocked_rows = block_rows(r),
-                  .for_ = r->steps ? "train" : "run"},
-      .code = {.opt = suite_opt(r->products ? 2 : 0), .cache = suite_cache()},
-      .machine = &machine,
-      .machine_code = true};
+  PipelineOptions options = {.codegen = {.fuse = suite_fuses(true),
+                                         .products = r->products ? product_types(ALL_TYPES) : 0,
+                                         .blocked_rows = block_rows(r),
+                                         .for_ = r->steps ? "train" : "run"},
+                             .code = {.opt = suite_opt(r->products ? 2 : 0),
+                                      .without = suite_without(),
+                                      .cache = suite_cache()},
+                             .machine = &machine,
+                             .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made) || !is_blocked(r)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);

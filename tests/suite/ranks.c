@@ -105,7 +105,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = suite_opt(0), .cache = cache};
+  CodeOptions code_opt = {.opt = suite_opt(0), .without = suite_without(), .cache = cache};
   if (!ranks_use_mesh(ranks, &c->program->mesh)) return "the mesh does not suit the ranks";
   if (!ranks_is_leader(ranks) && !ranks_meet_local(ranks, true)) return "the ranks are lost";
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);

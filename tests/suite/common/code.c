@@ -30,6 +30,8 @@ const char *suite_opt_option(int usual) {
   return text;
 }
 
+const char *suite_without(void) { return getenv("SUITE_WITHOUT"); }
+
 bool suite_varied(void) { return getenv("SUITE_FLAGS") || getenv("MESHC_WIDTH"); }
 
 bool suite_partial(void) { return getenv("SUITE_PART") != NULL; }

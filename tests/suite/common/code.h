@@ -16,6 +16,9 @@ bool suite_fuses(bool usual);
 int suite_opt(int usual);
 // Returns suite_opt(usual) as an option of meshc. The text is static, until the next call.
 const char *suite_opt_option(int usual);
+// Returns the features of the processor that code must not use (CodeOptions.without): SUITE_WITHOUT
+// of the environment, NULL if it is not set. "fma,f16c" makes the code of a processor without AVX.
+const char *suite_without(void);
 // Returns whether the environment sets SUITE_FLAGS or MESHC_WIDTH. Numbers then hold, but not the
 // bits and bytes that depend on how kernels are made.
 bool suite_varied(void);

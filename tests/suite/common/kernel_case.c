@@ -304,7 +304,10 @@ static void run_width(int width, int *passed, int *failed) {
   Program *p = cases_program(a, &kernels);
   double start = seconds();
   Code *code = code_load(
-      p, kernels, &(CodeOptions){.width = width, .opt = suite_opt(2), .cache = suite_cache()}, d);
+      p, kernels,
+      &(CodeOptions){
+          .width = width, .opt = suite_opt(2), .without = suite_without(), .cache = suite_cache()},
+      d);
   printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases,
          1e3 * (seconds() - start) / ncases);
   if (!code) {

@@ -28,15 +28,16 @@ bool trained_compile(Trained *t, const TrainedModel *c, int64_t memory) {
   Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
   static Machine machine;
   machine = machine_default();
-  PipelineOptions how = {.codegen = {.fuse = suite_fuses(true),
-                                     .products = c->library ? product_types(ALL_TYPES) : 0,
-                                     .product_work = c->library,
-                                     .epilogues = c->library ? ALL_EPILOGUES : 0,
-                                     .for_ = "train"},
-                         .code = {.opt = suite_opt(0), .cache = suite_cache()},
-                         .machine = &machine,
-                         .memory = memory,
-                         .machine_code = true};
+  PipelineOptions how = {
+      .codegen = {.fuse = suite_fuses(true),
+                  .products = c->library ? product_types(ALL_TYPES) : 0,
+                  .product_work = c->library,
+                  .epilogues = c->library ? ALL_EPILOGUES : 0,
+                  .for_ = "train"},
+      .code = {.opt = suite_opt(0), .without = suite_without(), .cache = suite_cache()},
+      .machine = &machine,
+      .memory = memory,
+      .machine_code = true};
   return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
 }
 
