@@ -61,8 +61,10 @@ int main(int argc, char **argv) {
     // object.
     json_end(&s);
   code = left;
-  if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
-    fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));
+  bool flushed = fflush(stdout) == 0; // an earlier write may have failed: its errno is gone
+  if ((!flushed || ferror(stdout)) && code == 0) {
+    fprintf(stderr, "meshc: error: cannot write to standard output%s%s\n", flushed ? "" : ": ",
+            flushed ? ", the output is incomplete" : strerror(errno));
     code = 7;
   }
   arena_free(s.arena);
