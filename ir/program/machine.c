@@ -27,35 +27,46 @@ Machine machine_default(void) {
 typedef struct Figure {
   const char *name;
   size_t offset;
-  bool whole;    // the field is an int64_t, a number of bytes; false: a double
-  bool positive; // 0 is refused, because costs are divided by it
-  bool of_gpu;   // the machine file of a GPU must have it
-  double most;   // if above 0, only the integers 0, 1, ... most are accepted
+  bool whole;       // the field is an int64_t, a number of bytes; false: a double
+  bool positive;    // 0 is refused, because costs are divided by it
+  bool of_gpu;      // the machine file of a GPU must have it
+  double most;      // if above 0, only the integers 0, 1, ... most are accepted
+  const char *unit; // and an example, for hints
 } Figure;
 
 static const Figure figures[] = {
-    {"latency", offsetof(Machine, latency), false, false, true, 0},
-    {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0},
-    {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0},
-    {"flops", offsetof(Machine, flops), false, true, true, 0},
-    {"tile_flops", offsetof(Machine, tile_flops), false, false, false, 0},
-    {"winograd_flops", offsetof(Machine, winograd_flops), false, false, false, 0},
-    {"bf16_flops", offsetof(Machine, bf16_flops), false, false, false, 0},
-    {"tf32_flops", offsetof(Machine, tf32_flops), false, false, false, 0},
-    {"f64_flops", offsetof(Machine, f64_flops), false, false, false, 0},
-    {"memory", offsetof(Machine, memory), true, false, true, 0},
-    {"l2", offsetof(Machine, l2), true, false, false, 0},
-    {"l3", offsetof(Machine, l3), true, false, false, 0},
-    {"l2_rate", offsetof(Machine, l2_rate), false, false, false, 0},
-    {"l3_rate", offsetof(Machine, l3_rate), false, false, false, 0},
-    {"core_rate", offsetof(Machine, core_rate), false, false, false, 0},
-    {"launch", offsetof(Machine, launch), false, false, true, 0},
-    {"operations", offsetof(Machine, operations), false, false, true, 0},
-    {"half", offsetof(Machine, half), false, false, true, 0},
-    {"multiprocessors", offsetof(Machine, multiprocessors), false, false, true, 0},
-    {"cores", offsetof(Machine, cores), false, false, false, 0},
-    {"shared", offsetof(Machine, shared), false, false, false, 1},
-    {"overlap", offsetof(Machine, overlap), false, false, false, 1},
+    {"latency", offsetof(Machine, latency), false, false, true, 0, "in seconds: latency = 5e-6"},
+    {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0,
+     "in bytes/s: bandwidth = 1e10"},
+    {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0,
+     "in bytes/s: memory_rate = 4e10"},
+    {"flops", offsetof(Machine, flops), false, true, true, 0, "in operations/s: flops = 2e11"},
+    {"tile_flops", offsetof(Machine, tile_flops), false, false, false, 0,
+     "in operations/s: tile_flops = 2e11"},
+    {"winograd_flops", offsetof(Machine, winograd_flops), false, false, false, 0,
+     "in operations/s: winograd_flops = 2e11"},
+    {"bf16_flops", offsetof(Machine, bf16_flops), false, false, false, 0,
+     "in operations/s: bf16_flops = 2e11"},
+    {"tf32_flops", offsetof(Machine, tf32_flops), false, false, false, 0,
+     "in operations/s: tf32_flops = 2e11"},
+    {"f64_flops", offsetof(Machine, f64_flops), false, false, false, 0,
+     "in operations/s: f64_flops = 2e11"},
+    {"memory", offsetof(Machine, memory), true, false, true, 0, "in bytes: memory = 16e9"},
+    {"l2", offsetof(Machine, l2), true, false, false, 0, "in bytes: l2 = 1048576"},
+    {"l3", offsetof(Machine, l3), true, false, false, 0, "in bytes: l3 = 33554432"},
+    {"l2_rate", offsetof(Machine, l2_rate), false, false, false, 0, "in bytes/s: l2_rate = 1.2e11"},
+    {"l3_rate", offsetof(Machine, l3_rate), false, false, false, 0, "in bytes/s: l3_rate = 7e10"},
+    {"core_rate", offsetof(Machine, core_rate), false, false, false, 0,
+     "in bytes/s: core_rate = 1e10"},
+    {"launch", offsetof(Machine, launch), false, false, true, 0, "in seconds: launch = 1e-7"},
+    {"operations", offsetof(Machine, operations), false, false, true, 0,
+     "in operations/s: operations = 3e10"},
+    {"half", offsetof(Machine, half), false, false, true, 0, "in elements: half = 12"},
+    {"multiprocessors", offsetof(Machine, multiprocessors), false, false, true, 0,
+     "a number, as in multiprocessors = 132"},
+    {"cores", offsetof(Machine, cores), false, false, false, 0, "a number, as in cores = 2"},
+    {"shared", offsetof(Machine, shared), false, false, false, 1, "0 or 1"},
+    {"overlap", offsetof(Machine, overlap), false, false, false, 1, "0 or 1"},
 };
 
 // Flops per second of f32 products that no CPU reaches and every GPU in use exceeds. A machine file
@@ -131,6 +142,8 @@ static bool set_figure(Reading *r, Pos at, const char *name, const char *number)
   const char *dot = strchr(name, '.');
   const Figure *f = dot ? NULL : figure_find(name);
   if (!strcmp(name, "kind")) return set_kind(r, at, number);
+  if (f && r->stated[f - figures])
+    return diag_error(d, DIAG_FILE_MALFORMED, at, "%s is stated twice", name);
   if (f) r->stated[f - figures] = true;
   if (!f && !dot) {
     unknown_figure(d, at, name);
@@ -142,7 +155,7 @@ static bool set_figure(Reading *r, Pos at, const char *name, const char *number)
   double x = strtod(number, &end);
   if (*number == 0 || *end != 0 || !figure_fits(f, x) || (dot && *name == 'b' && x <= 0)) {
     diag_error(d, DIAG_FILE_MALFORMED, at, "'%.40s' is not a number that %s can be", number, name);
-    return false;
+    return diag_hint(d, "it is %s", f ? f->unit : *name == 'b' ? "in bytes/s" : "in seconds");
   }
   if (f && f->whole) {
     int64_t bytes = (int64_t)x;
@@ -168,7 +181,7 @@ static bool machine_line(Reading *r, Pos at, char *line) {
   char *equals = strchr(name, '=');
   if (!equals) {
     diag_error(r->d, DIAG_FILE_MALFORMED, at, "expected a line `name = number`");
-    return false;
+    return diag_hint(r->d, "as in flops = 2e11; # starts a comment");
   }
   *equals = 0;
   char *number = equals + 1 + strspn(equals + 1, space);
