@@ -160,9 +160,19 @@ static bool asks_help(int argc, char **argv) {
   return false;
 }
 
+// Returns the name of the switch after which argument `word` of argv stands; NULL if there is none.
+static const char *switch_before(CommandId command, char **argv, const char *word) {
+  OptionId id;
+  int i = 2;
+  while (argv[i] != word) i++;
+  const char *before = argv[i - 1];
+  bool found = before[0] == '-' && find_option(command, before, strlen(before), &id);
+  return found && !option_row[id].argument ? option_row[id].name : NULL;
+}
+
 // Checks the number of arguments against those that the command takes: "MODEL [NAME]" means one or
 // two, "[COMMAND]" none or one. Returns false after an error.
-static bool count_arguments(const Options *o, Diag *d) {
+static bool count_arguments(const Options *o, Diag *d, char **argv) {
   const char *form = command_row[o->command].arguments;
   uint32_t most = *form ? 1 : 0, least = most && *form != '[';
   for (const char *c = form; *c; c++) most += *c == ' ';
@@ -179,6 +189,8 @@ static bool count_arguments(const Options *o, Diag *d) {
   const char *more = o->argument.n > most ? o->argument.at[most] : "";
   if (*more && option_given(o, OPTION_RESUME) && !more[strspn(more, "0123456789")])
     return diag_hint(d, "the step follows '=': --resume=%s", more);
+  const char *taken_for = *more ? switch_before(o->command, argv, more) : NULL;
+  if (taken_for) return diag_hint(d, "%s takes no argument", taken_for);
   return diag_hint(d, "see meshc %s --help", command_name(o->command));
 }
 
@@ -197,7 +209,7 @@ bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
     else
       vec_push(a, out->argument) = argv[i];
   }
-  return good && count_arguments(out, d);
+  return good && count_arguments(out, d, argv);
 }
 
 // -- values -------------------------------------------------------------------------------------
