@@ -326,6 +326,9 @@ typedef struct ArrayList {
   uint32_t ncolumns;
   CsvColumn *column;
 } ArrayList;
+// Returns the parameter file in a folder as Transformers saves it, DIR/model.safetensors.index.json
+// or DIR/model.safetensors, made in `a`; `path` itself if it is no such folder.
+const char *array_file_of(Arena *a, const char *path);
 // Lists the arrays of a file or of a folder of .npy files. All memory of *out is allocated in `a`.
 // Returns false after an error in d.
 MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);

@@ -157,7 +157,7 @@ static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
 
 static Params params_given(Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
-  return (Params){.s = s, .path = use->text, .pos = use->pos};
+  return (Params){.s = s, .path = array_file_of(s->arena, use->text), .pos = use->pos};
 }
 
 bool params_names(Session *s, const char ***name) {
@@ -181,6 +181,22 @@ bool params_array(Session *s, const char *name, Array *out) {
   return read_named(&p, name, out);
 }
 
+// Adds a hint if the file has the declared sizes in another order, as a matrix [out, in] of PyTorch
+// for one that is declared [in, out].
+static void hint_order(const Params *p, const ProgTensor *t, const Array *x) {
+  bool used[MAX_RANK] = {0};
+  const char *dims = "";
+  if (x->rank != t->rank) return;
+  for (int i = 0; i < t->rank; i++) {
+    int k = 0;
+    while (k < t->rank && (used[k] || t->dim[t->declared[k]].whole != x->size[i])) k++;
+    if (k == t->rank) return;
+    used[k] = true;
+    dims = arena_printf(p->s->arena, "%s%s%s", dims, i ? ", " : "", t->dim[t->declared[k]].name);
+  }
+  diag_hint(p->s->diag, "the file has these sizes in another order: declare it over [%s]", dims);
+}
+
 static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   int64_t size[MAX_RANK];
   for (int i = 0; i < t->rank; i++) size[i] = t->dim[t->declared[i]].whole;
@@ -190,6 +206,7 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
              p->path, sizes_text(x->rank, x->size, got, sizeof got), t->name,
              sizes_text(t->rank, size, want, sizeof want));
   if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
+  hint_order(p, t, x);
   return false;
 }
 

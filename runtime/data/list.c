@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool ends(const char *text, const char *end) {
   size_t n = strlen(text), m = strlen(end);
@@ -302,9 +303,19 @@ static bool list_folder(Arena *a, const char *path, ArrayList *out, Diag *d, Pos
   return ok;
 }
 
+const char *array_file_of(Arena *a, const char *path) {
+  static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+  for (size_t i = 0; i < countof(names); i++) {
+    const char *file = arena_printf(a, "%s/%s", path, names[i]);
+    if (access(file, F_OK) == 0) return file;
+  }
+  return path;
+}
+
 bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
   struct stat info;
   Datafile f;
+  path = array_file_of(a, path);
   *out = (ArrayList){.format = "csv"};
   if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return list_folder(a, path, out, d, at);
   if (!datafile_open(&f, path, d, at)) return false;
