@@ -25,6 +25,25 @@ static double step_flops(const Graph *g, NodeId n) {
          (double)region_times(g, graph_node(g, n)->region);
 }
 
+// Returns the seconds that operation n on matrices, such as cholesky, takes in one step, in all
+// rounds of the loops around it, if all cores compute one matrix each.
+static double matrix_seconds(const Graph *g, const Machine *machine, NodeId n, MatrixKind kind) {
+  const Node *x = graph_node(g, n);
+  const Dims *of = &graph_node(g, x->args[0])->dims;
+  double matrices = (double)region_times(g, x->region), right = x->nargs > 1;
+  for (int i = 0; i < of->n; i++)
+    if (of->at[i] != x->attr.dims[0] && of->at[i] != x->attr.dims[1])
+      matrices *= (double)dim_get(g->dims, of->at[i])->size;
+  for (int i = 0; right > 0 && i < graph_node(g, x->args[1])->dims.n; i++) {
+    DimId d = graph_node(g, x->args[1])->dims.at[i];
+    if (d != x->attr.dims[0] && !dims_has(of, d)) right *= (double)dim_get(g->dims, d)->size;
+  }
+  return matrices *
+         matrix_time(kind, (double)dim_get(g->dims, x->attr.dims[0])->size,
+                     (double)dim_get(g->dims, x->attr.dims[1])->size, right) /
+         machine_flops(machine, TYPE_F64);
+}
+
 // Returns the flops per second of contraction n, which is computed in the type of its factors.
 static double flops_rate(const Machine *m, const Graph *g, NodeId n) {
   return machine_flops(m, (Dtype)graph_node(g, graph_node(g, n)->args[0])->type);
@@ -150,6 +169,9 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
       p.flops += step_flops(g, n);
       p.work += step_flops(g, n) / flops_rate(machine, g, n);
     }
+    MatrixKind matrix;
+    if (op_matrix((Op)graph_node(g, n)->op, &matrix))
+      p.work += matrix_seconds(g, machine, n, matrix);
     p.traffic += node_traffic(g, n);
     if (kept[n]) p.memory += (double)node_bytes(g, n);
   }
@@ -321,6 +343,10 @@ static void visit_graph(PartVisitor *t, Arena *scratch) {
   bool *kept = kept_values(scratch, g);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     if (graph_node(g, n)->op == OP_CONTRACT) visit_contraction(t, n);
+    MatrixKind matrix;
+    if (op_matrix((Op)graph_node(g, n)->op, &matrix)) // the result has the dims that may be split
+      visit_value(t, false, matrix_seconds(g, t->machine, n, matrix), n,
+                  &t->placer->result.computed[n]);
     visit_traffic(t, n);
     if (!kept[n]) continue;
     Sharding s = finest_sharding(t->placer, n, -1);
