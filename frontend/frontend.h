@@ -248,7 +248,10 @@ typedef struct PipelineOptions {
   CodeOptions code;
   StoreOptions store;
   const Machine *machine;
-  int64_t memory;    // memory budget of a processor in bytes; 0: no limit
+  int64_t memory; // memory budget of a processor in bytes; 0: no limit
+  // Gives up early where no recompute level is likely to fit the budget. If none fits, `least` of
+  // the result is the memory of the best level tried, and its program that without recomputation.
+  bool sparing;
   int again;         // without a budget: the recompute level, such as AGAIN_SEGMENTS
   bool plain;        // choose shardings by place_plain, which may save memory
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
@@ -278,6 +281,7 @@ typedef struct Compilation {
   const Fusion *fusion;
   const Compiled *compiled;
   int again, levels;      // the recompute level chosen for the budget, and the highest; 0: none
+  int trials;             // programs that were compiled to find the level
   const char *again_text; // what the recompute level rematerialises, or NULL
   bool plain;             // placed by place_plain, which needs less memory than `place`
   int64_t least;          // with a budget: memory in bytes of the program at the chosen level

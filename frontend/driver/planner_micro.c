@@ -15,7 +15,7 @@
 //      the step gets faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried: first
-// without recomputation, then those that still need too much memory, with it.
+// without recomputation, then with it those that lack least memory.
 //
 // The user's own number is kept, and micro-batches that would change what a step computes are not
 // tried (frontend/step/micro_alike.c).
@@ -33,7 +33,7 @@ enum {
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000,
-  MORE_WORK = 2 // times as much where all layouts are tried, which took little work
+  MORE_WORK = 3 // times as much where all layouts are tried, which took little work
 };
 // Where sending takes less than this share of a step, whole sums of gradients are not tried; where
 // micro-batches make a step longer by less, fewer are not.
@@ -362,30 +362,31 @@ static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice 
          axes_equal(batch_axes(m->s, x, true), batch_axes(m->s, y, true));
 }
 
-static bool is_faster(const Micro *m, const Candidate *c) {
-  return unlimited(&c->choice->price) < best_seconds(m);
+static bool is_faster(const Micro *m, const SearchChoice *c) {
+  return unlimited(&c->price) < best_seconds(m);
 }
 
-// Prices a choice with n micro-batches and without recomputation. Appends it to *over unless it
-// fits. Returns whether it was priced.
-static bool price_plainly(Micro *m, const SearchChoice *from, int64_t n, CandidateList *over) {
+// Prices a choice with n micro-batches and without recomputation. Returns the choice, or NULL if it
+// cannot be priced.
+static const SearchChoice *price_plainly(Micro *m, const SearchChoice *from, int64_t n) {
   SearchChoice *c = arena_new_of(m->s->arena, SearchChoice);
-  if (!divides(m, from, n) || !price(m, from, n, (SearchHint){.as_is = true}, c)) return false;
+  if (!divides(m, from, n) || !price(m, from, n, (SearchHint){.as_is = true}, c)) return NULL;
   add_choice(m, c);
-  if (c->price.peak > m->task->memory) vec_push(m->s->arena, *over) = (Candidate){c, over->n};
-  return true;
+  return c;
 }
 
 // Prices all layouts that memory excludes with two micro-batches. Layouts that are equal without
-// micro-batches may differ with them.
+// micro-batches may differ with them. *over gets those that do not fit.
 static void try_two(Micro *m, CandidateList *over) {
   CandidateList list = {0};
   for (uint32_t i = 0; i < m->found->npriced; i++)
     if (is_excluded(m->task, &m->found->priced[i]))
       vec_push(m->s->arena, list) = (Candidate){&m->found->priced[i], i};
   sort_candidates(&list);
-  for (uint32_t i = 0; i < list.n && is_faster(m, &list.at[i]); i++)
-    price_plainly(m, list.at[i].choice, 2, over);
+  for (uint32_t i = 0; i < list.n && is_faster(m, list.at[i].choice); i++) {
+    const SearchChoice *c = price_plainly(m, list.at[i].choice, 2);
+    if (c && !fits(m, c)) vec_push(m->s->arena, *over) = (Candidate){c, over->n};
+  }
   sort_candidates(over);
 }
 
@@ -397,32 +398,75 @@ static bool is_repeated(const Micro *m, const CandidateList *list, uint32_t i) {
   return false;
 }
 
-// Prices a choice that does not fit with twice as many micro-batches, and so on (try_numbers).
-static void price_more(Micro *m, const SearchChoice *from, CandidateList *over) {
-  double before = from->price.peak;
-  for (int64_t n = 2 * from->accumulate; over->n; n *= 2) {
-    uint32_t had = over->n;
-    if (!price_plainly(m, from, n, over) || over->n == had) return;
-    double peak = over->at[had].choice->price.peak;
-    if (2 * peak - before > m->task->memory) return;
-    before = peak;
+// A choice that does not fit without recomputation, and what is known of it with recomputation.
+typedef struct Over {
+  const SearchChoice *choice;
+  uint32_t from; // number of its layout in the list of those with two micro-batches
+  bool tried, fits;
+} Over;
+typedef VEC(Over) OverList;
+
+// Prices a choice that does not fit with twice as many micro-batches, and so on, until one fits.
+// Appends those that do not to *over. As in try_numbers, but recomputation may save some of the
+// memory that more micro-batches do not.
+static void price_more(Micro *m, const SearchChoice *from, uint32_t number, OverList *over) {
+  static const double LEAST_SHARE = 0.65; // recomputation leaves so much of the memory
+  double before = (double)INFINITY;
+  for (const SearchChoice *c = from; c && !fits(m, c);
+       c = price_plainly(m, from, 2 * c->accumulate)) {
+    vec_push(m->s->arena, *over) = (Over){.choice = c, .from = number};
+    if (LEAST_SHARE * (2 * c->price.peak - before) > m->task->memory) return;
+    before = c->price.peak;
+  }
+}
+
+static int by_peak(const void *x, const void *y) {
+  const Over *a = x, *b = y;
+  const SearchPrice *p = &a->choice->price, *q = &b->choice->price;
+  if (p->peak != q->peak) return p->peak < q->peak ? -1 : 1;
+  if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
+  return a->from < b->from ? -1 : a->from > b->from;
+}
+
+// Returns a choice before number i of a sorted list that has as many micro-batches and an equal
+// program and was tried, or NULL.
+static const Over *tried_like(const OverList *list, uint32_t i) {
+  const SearchChoice *c = list->at[i].choice;
+  for (uint32_t k = i; k-- > 0 && list->at[k].choice->price.peak == c->price.peak;) {
+    const SearchChoice *o = list->at[k].choice;
+    if (list->at[k].tried && o->accumulate == c->accumulate && o->mesh == c->mesh &&
+        o->price.seconds == c->price.seconds && o->price.sent == c->price.sent)
+      return &list->at[k];
+  }
+  return NULL;
+}
+
+// Tries choices with recomputation, those first that lack least memory. Where one does not fit, the
+// same layout with a number of micro-batches that needs more memory does not either.
+static void recompute_all(Micro *m, OverList *list, uint32_t layouts) {
+  bool *failed = arena_array(m->s->arena, bool, layouts + 1);
+  if (list->n) qsort(list->at, list->n, sizeof *list->at, by_peak);
+  for (uint32_t i = 0; i < list->n; i++) {
+    Over *o = &list->at[i];
+    if (failed[o->from] || !is_faster(m, o->choice)) continue;
+    const Over *like = tried_like(list, i);
+    o->fits = like ? like->fits
+                   : try_recomputing(m, o->choice, o->choice->accumulate, &(SearchChoice){0});
+    o->tried = true;
+    failed[o->from] = !o->fits;
   }
 }
 
 // Tries all layouts that memory excludes and that may take less time than the best choice, first
 // without recomputation.
 static void try_all(Micro *m) {
-  CandidateList two = {0}, over = {0};
+  CandidateList two = {0};
+  OverList over = {0};
   m->work *= MORE_WORK;
   try_two(m, &two);
-  for (uint32_t i = 0; i < two.n && is_faster(m, &two.at[i]); i++) {
-    if (is_repeated(m, &two, i)) continue;
-    vec_push(m->s->arena, over) = two.at[i];
-    price_more(m, two.at[i].choice, &over);
-  }
-  sort_candidates(&over);
-  for (uint32_t i = 0; i < over.n && is_faster(m, &over.at[i]); i++)
-    try_recomputing(m, over.at[i].choice, over.at[i].choice->accumulate, &(SearchChoice){0});
+  for (uint32_t i = 0; i < two.n && is_faster(m, two.at[i].choice); i++)
+    if (!is_repeated(m, &two, i)) price_more(m, two.at[i].choice, i, &over);
+  recompute_all(m, &over, two.n);
 }
 
 bool planner_step_divides(const Session *s, const char *purpose) {

@@ -4,10 +4,11 @@
 // four. Memory is extrapolated by price_peak.c, from the samples whose memory counts.
 //
 // Where it is more than a processor has, a model that is its own only sample is compiled for the
-// memory that there is, as the compiler does it. Other samples are compiled again at two recompute
-// levels: one for all segments of the forward pass and, if that fits, one for cheap values and
-// gathered parameters. Between them the compiler recomputes one segment more with each level. The
-// least share of the segments that fits is interpolated between none and all of them:
+// memory that there is, as the compiler does it, unless that is far from enough. Other samples are
+// compiled again at two recompute levels: one for all segments of the forward pass and, if that
+// fits, one for cheap values and gathered parameters. Between them the compiler recomputes one
+// segment more with each level. The least share of the segments that fits is interpolated between
+// none and all of them:
 //
 //   share = (memory without - limit) / (memory without - memory with all), time alike
 //
@@ -25,8 +26,8 @@ static const double HOPELESS = 16;
 // If a program needs more than this many times the memory with all segments recomputed, the highest
 // level and the plain placement do not fit either.
 static const double NEAR = 1.5;
-// The search of a recompute level compiles about as much as this many programs.
-enum { PROGRAMS_OF_LEVELS = 4 };
+// A program of another recompute level takes half as much work: the placement is the same.
+enum { TRIALS_A_PROGRAM = 2 };
 
 static double bytes_sent(const CollFacts *facts) {
   double sum = 0;
@@ -47,17 +48,25 @@ static void add_sample(Arena *a, const Pricer *p, const Compilation *c, double w
   sum->sent += weight * bytes_sent(c->facts);
 }
 
+// Compiles sample i, in arenas of `s`, a session that the caller frees (s->arena).
+static bool compile_sample(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
+                           ProgramWay way, uint32_t i, Compilation *c) {
+  *s = *p->s;
+  s->arena = arena_new();
+  s->diag = diag_new(s->arena); // warnings are for programs that are used
+  Graph *g = arena_new_of(s->arena, Graph);
+  *g = layout_apply(s->arena, p->task->priced[i].graph, mesh, layout);
+  return session_program(s, s->arena, g, &p->of, way, c);
+}
+
 // Compiles sample i and adds its price to *sum. Sets *memory to its memory, in arena `a`, if that
 // counts.
 static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layout *layout,
                          ProgramWay way, uint32_t i, SearchPrice *sum, SampleMemory *memory) {
   const SearchSample *sample = &p->task->priced[i];
-  Session s = *p->s;
+  Session s;
   Compilation c;
-  s.arena = arena_new();
-  s.diag = diag_new(s.arena); // warnings are for programs that are used
-  Graph g = layout_apply(s.arena, sample->graph, mesh, layout);
-  bool made = session_program(&s, s.arena, &g, &p->of, way, &c);
+  bool made = compile_sample(p, &s, mesh, layout, way, i, &c);
   if (made) {
     add_sample(s.arena, p, &c, sample->weight, sum);
     if (sample->memory != 0) *memory = sample_memory(a, c.compiled, sample->memory);
@@ -189,24 +198,54 @@ static bool price_over(const Pricer *p, const Mesh *mesh, const Layout *layout,
   return true;
 }
 
+// Sets *out to the figures of the program of a model that is its own only sample.
+static void set_figures(const Pricer *p, Session *s, const Compilation *c, SearchPrice *out) {
+  *out = (SearchPrice){.programs = 1};
+  add_sample(s->arena, p, c, 1, out);
+  out->peak = (double)program_bytes(c->compiled->program);
+  out->kept = out->peak - (double)c->compiled->program->arena_bytes;
+}
+
+// Returns whether a program is worth compiling with recomputation. none: its price without.
+static bool may_recompute(const Pricer *p, SearchHint hint, const SearchPrice *none) {
+  double memory = p->task->memory;
+  bool slow = hint.enough > 0 && none->seconds > hint.enough;
+  return !hint.as_is && none->peak > memory && none->peak <= HOPELESS * memory && !slow;
+}
+
+// As price_layout, of a model that is its own only sample.
+static bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                        SearchPrice *out) {
+  Session s;
+  Compilation c, within;
+  bool good = compile_sample(p, &s, mesh, layout, (ProgramWay){0}, 0, &c);
+  if (good) {
+    set_figures(p, &s, &c, out);
+    SearchPrice none = *out;
+    if (may_recompute(p, hint, &none)) {
+      ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .unlimited = &c};
+      good = session_program(&s, s.arena, c.selected, &p->of, way, &within);
+      if (good) set_figures(p, &s, &within, out);
+      out->peak = fmin(out->peak, (double)within.least); // of programs that do not fit
+      out->programs += within.trials / TRIALS_A_PROGRAM;
+    }
+    out->unlimited = none.seconds;
+    out->unlimited_peak = none.peak;
+  }
+  arena_free(s.arena);
+  return good;
+}
+
 bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
                   SearchPrice *out) {
   const Pricer *p = with;
-  double memory = p->task->memory;
-  if (hint.over && !hint.as_is && p->task->npriced > 1) return price_over(p, mesh, layout, out);
+  if (p->task->npriced == 1) return price_whole(p, mesh, layout, hint, out);
+  if (hint.over && !hint.as_is) return price_over(p, mesh, layout, out);
   if (!price_at(p, mesh, layout, (ProgramWay){0}, out)) return false;
   out->unlimited = out->seconds;
   out->unlimited_peak = out->peak;
   SearchPrice none = *out;
-  if (hint.as_is) return true;
-  bool slow = hint.enough > 0 && none.seconds > hint.enough;
-  if (none.peak <= memory || none.peak > HOPELESS * memory || slow) return true;
-  if (p->task->npriced > 1) return price_within(p, mesh, layout, &none, out);
-  if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, out)) return false;
-  out->unlimited = none.seconds;
-  out->unlimited_peak = none.peak;
-  out->programs += PROGRAMS_OF_LEVELS;
-  return true;
+  return !may_recompute(p, hint, &none) || price_within(p, mesh, layout, &none, out);
 }
 
 double price_products(const void *with, int64_t processors) {

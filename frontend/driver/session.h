@@ -96,8 +96,10 @@ MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, c
 // How session_program compiles: see the fields of PipelineOptions with these names.
 typedef struct ProgramWay {
   int64_t memory;
+  bool sparing;
   int again;
   bool plain;
+  const Compilation *unlimited;
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
 // Returns false after an error; a program that needs more than way.memory is none.

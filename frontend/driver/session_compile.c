@@ -219,6 +219,8 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   PipelineOptions options;
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
   options.memory = way.memory;
+  options.sparing = way.sparing;
+  if (way.unlimited) options.unlimited = way.unlimited;
   options.again = way.again;
   options.plain = way.plain;
   return pipeline_run(a, g, &options, "program", s->diag, out);
