@@ -63,48 +63,6 @@ static void print_rules(const PlanReport *r) {
            signed_bytes(r->s->arena, r->rule[i].peak));
 }
 
-// Returns the number of layouts in the space as text. Too many sets of dims are not counted.
-static const char *count_text(const PlanReport *r) {
-  double n = r->found->candidates;
-  return isinf(n) ? "very many" : arena_printf(r->s->arena, "%.0f", n);
-}
-
-// Returns whether a layout of the search that fits takes less time than the one to use, which may
-// have fewer rules and take up to a thousandth more.
-static bool is_simpler(const PlanReport *r) {
-  for (uint32_t i = 0; i < r->found->npriced && !r->use->accumulate; i++) {
-    const SearchPrice *p = &r->found->priced[i].price;
-    if (p->peak <= r->task.memory && p->seconds < r->use->price.seconds * (1 - 1e-9)) return true;
-  }
-  return false;
-}
-
-// Returns whether a layout fits with the micro-batches of the model.
-static bool fits_undivided(const PlanReport *r) {
-  for (uint32_t i = 0; i < r->found->npriced; i++)
-    if (r->found->priced[i].price.peak <= r->task.memory) return true;
-  return false;
-}
-
-// Returns what is proven about the best layout, where the prices of all layouts are the predictions
-// of their programs. Of other numbers of micro-batches than that of the model some are tried.
-static const char *proven_text(const PlanReport *r) {
-  if (r->use->accumulate && !fits_undivided(r)) return "without micro-batches none fits: proven";
-  const char *with = r->found->ndivided ? "without micro-batches " : "";
-  return arena_printf(r->s->arena, "%snone takes %s: proven", with,
-                      is_simpler(r) ? "a thousandth less time" : "less time");
-}
-
-// Returns what is proven about the best layout. The prices of a model that is its own only sample
-// are the predictions of its programs.
-static const char *proof_text(const PlanReport *r) {
-  const SearchResult *f = r->found;
-  return f->proven && r->task.npriced == 1 ? proven_text(r)
-         : f->proven ? "none has a lower price: proven; prices are extrapolated from short models"
-         : f->all    ? "some need recomputation, whose price is interpolated, so that is no proof"
-                     : "not all, so that is no proof";
-}
-
 // Returns how far the best layout is from the time that no layout can be below, as the end of a
 // line.
 static const char *distance_text(const PlanReport *r) {
@@ -119,10 +77,7 @@ static const char *distance_text(const PlanReport *r) {
 // Prints what was searched, and what is proven.
 static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
-  int64_t processors = mesh_size(r->use->mesh);
-  printf("%s: %u of %s layout%s on %lld processor%s priced in %s; %s\n", r->s->opt->argument.at[0],
-         f->npriced, count_text(r), f->candidates == 1 ? "" : "s", (long long)processors,
-         plural(processors), seconds_text(r->s->arena, r->seconds), proof_text(r));
+  puts(plan_searched_text(r));
   printf("products alone, evenly divided, take %s%s\n", seconds_text(r->s->arena, r->products),
          distance_text(r));
   if (f->ndivided)

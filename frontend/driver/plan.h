@@ -38,6 +38,9 @@ typedef struct PlanReport {
 MUST_USE bool plan_make(Session *s, PlanReport *out);
 // Returns the object that `plan --json` prints. The caller owns it.
 json_t *plan_json(const PlanReport *r);
+// Returns the line that says how many layouts of how many were priced, and what that proves about
+// the layout to use.
+const char *plan_searched_text(const PlanReport *r);
 // Returns a rule of r->rule in the syntax of --layout.
 const char *plan_rule_text(const PlanReport *r, const PlanRule *rule);
 
