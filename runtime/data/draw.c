@@ -139,7 +139,12 @@ enum { CHAINS = 4 };
   }                                                                                                \
   TARGET static void name##_indices(int64_t first, int64_t step, int64_t n,                        \
                                     int64_t *restrict index) {                                     \
-    for (int64_t i = 0; i < n; i++) index[i] = first + i * step;                                   \
+    Words at;                                                                                      \
+    int64_t i = 0;                                                                                 \
+    for (int j = 0; j < LANES; j++) ((uint64_t *)(void *)&at)[j] = (uint64_t)(first + j * step);   \
+    for (; i <= n - LANES; i += LANES, at += (uint64_t)(LANES * step))                             \
+      *(Words *)(void *)(index + i) = at;                                                          \
+    for (; i < n; i++) index[i] = first + i * step;                                                \
   }                                                                                                \
   TARGET static void name##_floats(double a, double scale, const double *restrict x,               \
                                    float *restrict out) {                                          \
