@@ -15,7 +15,8 @@
 //      the step gets faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried: first
-// without recomputation, then with it those that lack least memory.
+// without recomputation, with 2, 4, 8 ... micro-batches, then with it; those first that lack least
+// memory. A third of the work is kept for recomputation.
 //
 // The user's own number is kept, and micro-batches that would change what a step computes are not
 // tried (frontend/step/micro_alike.c).
@@ -33,13 +34,16 @@ enum {
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000,
-  MORE_WORK = 3 // times as much where all layouts are tried, which took little work
+  MORE_WORK = 3, // times as much where all layouts are tried, which took little work
+  KEPT_SHARE = 3 // one part in so many of that is kept for recomputation
 };
 // Where sending takes less than this share of a step, whole sums of gradients are not tried; where
 // micro-batches make a step longer by less, fewer are not.
 static const double HARDLY = 0.01;
 // Recomputing the whole forward pass takes about a third of the time of a step.
 static const double FORWARD = 1.0 / 3;
+// Recomputation leaves at least so much of the memory of a program.
+static const double LEAST_SHARE = 0.65;
 
 // A session of the model with `accumulate = n`, and the task of its prices.
 typedef struct Divided {
@@ -64,6 +68,7 @@ typedef struct Micro {
   SearchResult *found;
   VEC(Divided *) divided; // those that were made so far
   double work;            // nodes that may still be compiled
+  double reserved;        // of these, for the prices with recomputation that come later
   VEC(Tried) tried;
 } Micro;
 
@@ -137,7 +142,7 @@ static bool divides(const Micro *m, const SearchChoice *c, int64_t n) {
 static bool price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint,
                   SearchChoice *out) {
   Divided *d = divided(m, n);
-  if (!d || m->work < d->nodes) return false;
+  if (!d || m->work - m->reserved < d->nodes) return false;
   *out = *from;
   out->accumulate = n;
   bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &out->price);
@@ -352,14 +357,20 @@ static void sort_candidates(CandidateList *list) {
   if (list->n) qsort(list->at, list->n, sizeof *list->at, by_unlimited);
 }
 
+// Returns the axes over which a rule, or else a soft rule, of the layout splits the batch.
+static Axes any_batch_axes(const Session *s, const SearchChoice *c) {
+  Axes axes = batch_axes(s, c, false);
+  return axes.n ? axes : batch_axes(s, c, true);
+}
+
 // Returns whether the programs of both are equal with other micro-batches, too, by all figures that
-// are known: a batch that is split becomes too short for its axes.
+// are known: a batch that is split becomes too short for its axes. A soft rule that splits it as a
+// rule does makes no difference.
 static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
   const SearchPrice *p = &x->price, *q = &y->price;
   return unlimited(p) == unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
          p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
-         axes_equal(batch_axes(m->s, x, false), batch_axes(m->s, y, false)) &&
-         axes_equal(batch_axes(m->s, x, true), batch_axes(m->s, y, true));
+         axes_equal(any_batch_axes(m->s, x), any_batch_axes(m->s, y));
 }
 
 static bool is_faster(const Micro *m, const SearchChoice *c) {
@@ -402,23 +413,10 @@ static bool is_repeated(const Micro *m, const CandidateList *list, uint32_t i) {
 typedef struct Over {
   const SearchChoice *choice;
   uint32_t from; // number of its layout in the list of those with two micro-batches
+  double before; // bytes with half as many
   bool tried, fits;
 } Over;
 typedef VEC(Over) OverList;
-
-// Prices a choice that does not fit with twice as many micro-batches, and so on, until one fits.
-// Appends those that do not to *over. As in try_numbers, but recomputation may save some of the
-// memory that more micro-batches do not.
-static void price_more(Micro *m, const SearchChoice *from, uint32_t number, OverList *over) {
-  static const double LEAST_SHARE = 0.65; // recomputation leaves so much of the memory
-  double before = (double)INFINITY;
-  for (const SearchChoice *c = from; c && !fits(m, c);
-       c = price_plainly(m, from, 2 * c->accumulate)) {
-    vec_push(m->s->arena, *over) = (Over){.choice = c, .from = number};
-    if (LEAST_SHARE * (2 * c->price.peak - before) > m->task->memory) return;
-    before = c->price.peak;
-  }
-}
 
 static int by_peak(const void *x, const void *y) {
   const Over *a = x, *b = y;
@@ -426,6 +424,36 @@ static int by_peak(const void *x, const void *y) {
   if (p->peak != q->peak) return p->peak < q->peak ? -1 : 1;
   if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
   return a->from < b->from ? -1 : a->from > b->from;
+}
+
+static void sort_by_peak(OverList *list) {
+  if (list->n) qsort(list->at, list->n, sizeof *list->at, by_peak);
+}
+
+// Prices a choice that does not fit with twice as many micro-batches, unless still more of them
+// cannot help (as in try_numbers). Appends the choice to *next if it does not fit either.
+static void price_twice(Micro *m, const Over *o, OverList *next) {
+  double peak = o->choice->price.peak;
+  if (LEAST_SHARE * (2 * peak - o->before) > m->task->memory) return;
+  const SearchChoice *c = price_plainly(m, o->choice, 2 * o->choice->accumulate);
+  if (c && !fits(m, c))
+    vec_push(m->s->arena, *next) = (Over){.choice = c, .from = o->from, .before = peak};
+}
+
+// Prices choices that do not fit with twice as many micro-batches, then with four times as many,
+// and so on; those first that lack least memory. All layouts have a number before any has the next,
+// which takes more work. Appends those that do not fit to *over.
+static void price_more(Micro *m, OverList *level, OverList *over) {
+  while (level->n) {
+    OverList next = {0};
+    sort_by_peak(level);
+    for (uint32_t i = 0; i < level->n; i++) {
+      const Over *o = &level->at[i];
+      if (LEAST_SHARE * o->choice->price.peak <= m->task->memory) vec_push(m->s->arena, *over) = *o;
+      if (is_faster(m, o->choice)) price_twice(m, o, &next);
+    }
+    *level = next;
+  }
 }
 
 // Returns a choice before number i of a sorted list that has as many micro-batches and an equal
@@ -445,7 +473,7 @@ static const Over *tried_like(const OverList *list, uint32_t i) {
 // same layout with a number of micro-batches that needs more memory does not either.
 static void recompute_all(Micro *m, OverList *list, uint32_t layouts) {
   bool *failed = arena_array(m->s->arena, bool, layouts + 1);
-  if (list->n) qsort(list->at, list->n, sizeof *list->at, by_peak);
+  sort_by_peak(list);
   for (uint32_t i = 0; i < list->n; i++) {
     Over *o = &list->at[i];
     if (failed[o->from] || !is_faster(m, o->choice)) continue;
@@ -461,11 +489,16 @@ static void recompute_all(Micro *m, OverList *list, uint32_t layouts) {
 // without recomputation.
 static void try_all(Micro *m) {
   CandidateList two = {0};
-  OverList over = {0};
+  OverList level = {0}, over = {0};
   m->work *= MORE_WORK;
+  m->reserved = m->work / KEPT_SHARE;
   try_two(m, &two);
   for (uint32_t i = 0; i < two.n && is_faster(m, two.at[i].choice); i++)
-    if (!is_repeated(m, &two, i)) price_more(m, two.at[i].choice, i, &over);
+    if (!is_repeated(m, &two, i))
+      vec_push(m->s->arena, level) =
+          (Over){.choice = two.at[i].choice, .from = i, .before = (double)INFINITY};
+  price_more(m, &level, &over);
+  m->reserved = 0;
   recompute_all(m, &over, two.n);
 }
 
