@@ -16,7 +16,8 @@
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried: first
 // without recomputation, with 2, 4, 8 ... micro-batches, then with it; those first that lack least
-// memory. A third of the work is kept for recomputation.
+// memory. A third of the work is kept for recomputation. Layouts about as fast as the best one get
+// more micro-batches than they need, too: on a CPU smaller ones may fit a cache.
 //
 // The user's own number is kept, and micro-batches that would change what a step computes are not
 // tried (frontend/step/micro_alike.c).
@@ -42,6 +43,8 @@ enum {
 static const double HARDLY = 0.01;
 // Recomputing the whole forward pass takes about a third of the time of a step.
 static const double FORWARD = 1.0 / 3;
+// Micro-batches may make a step shorter by about so much, where their values fit a cache.
+static const double GAIN = 0.05;
 // Recomputation leaves at least so much of the memory of a program.
 static const double LEAST_SHARE = 0.65;
 
@@ -377,6 +380,11 @@ static bool is_faster(const Micro *m, const SearchChoice *c) {
   return unlimited(&c->price) < best_seconds(m);
 }
 
+// Returns whether more micro-batches may make a choice faster than the best one.
+static bool may_gain(const Micro *m, const SearchChoice *c) {
+  return (1 - GAIN) * unlimited(&c->price) < best_seconds(m);
+}
+
 // Prices a choice with n micro-batches and without recomputation. Returns the choice, or NULL if it
 // cannot be priced.
 static const SearchChoice *price_plainly(Micro *m, const SearchChoice *from, int64_t n) {
@@ -387,18 +395,18 @@ static const SearchChoice *price_plainly(Micro *m, const SearchChoice *from, int
 }
 
 // Prices all layouts that memory excludes with two micro-batches. Layouts that are equal without
-// micro-batches may differ with them. *over gets those that do not fit.
-static void try_two(Micro *m, CandidateList *over) {
+// micro-batches may differ with them. *two gets those that were priced, sorted.
+static void try_two(Micro *m, CandidateList *two) {
   CandidateList list = {0};
   for (uint32_t i = 0; i < m->found->npriced; i++)
     if (is_excluded(m->task, &m->found->priced[i]))
       vec_push(m->s->arena, list) = (Candidate){&m->found->priced[i], i};
   sort_candidates(&list);
-  for (uint32_t i = 0; i < list.n && is_faster(m, list.at[i].choice); i++) {
+  for (uint32_t i = 0; i < list.n && may_gain(m, list.at[i].choice); i++) {
     const SearchChoice *c = price_plainly(m, list.at[i].choice, 2);
-    if (c && !fits(m, c)) vec_push(m->s->arena, *over) = (Candidate){c, over->n};
+    if (c) vec_push(m->s->arena, *two) = (Candidate){c, two->n};
   }
-  sort_candidates(over);
+  sort_candidates(two);
 }
 
 // Returns whether a choice before number i of a sorted list has an equal program.
@@ -409,7 +417,7 @@ static bool is_repeated(const Micro *m, const CandidateList *list, uint32_t i) {
   return false;
 }
 
-// A choice that does not fit without recomputation, and what is known of it with recomputation.
+// A choice that may not fit without recomputation, and what is known of it with recomputation.
 typedef struct Over {
   const SearchChoice *choice;
   uint32_t from; // number of its layout in the list of those with two micro-batches
@@ -430,27 +438,28 @@ static void sort_by_peak(OverList *list) {
   if (list->n) qsort(list->at, list->n, sizeof *list->at, by_peak);
 }
 
-// Prices a choice that does not fit with twice as many micro-batches, unless still more of them
-// cannot help (as in try_numbers). Appends the choice to *next if it does not fit either.
+// Prices a choice with twice as many micro-batches, unless still more of them cannot help (as in
+// try_numbers). Appends the new choice to *next.
 static void price_twice(Micro *m, const Over *o, OverList *next) {
   double peak = o->choice->price.peak;
   if (LEAST_SHARE * (2 * peak - o->before) > m->task->memory) return;
   const SearchChoice *c = price_plainly(m, o->choice, 2 * o->choice->accumulate);
-  if (c && !fits(m, c))
-    vec_push(m->s->arena, *next) = (Over){.choice = c, .from = o->from, .before = peak};
+  if (c) vec_push(m->s->arena, *next) = (Over){.choice = c, .from = o->from, .before = peak};
 }
 
-// Prices choices that do not fit with twice as many micro-batches, then with four times as many,
-// and so on; those first that lack least memory. All layouts have a number before any has the next,
-// which takes more work. Appends those that do not fit to *over.
+// Prices choices with twice as many micro-batches, then with four times as many, and so on, also
+// those that fit as long as they are about as fast as the best one; those first that lack least
+// memory. All layouts have a number before any has the next, which takes more work. Appends those
+// that do not fit to *over.
 static void price_more(Micro *m, OverList *level, OverList *over) {
   while (level->n) {
     OverList next = {0};
     sort_by_peak(level);
     for (uint32_t i = 0; i < level->n; i++) {
       const Over *o = &level->at[i];
-      if (LEAST_SHARE * o->choice->price.peak <= m->task->memory) vec_push(m->s->arena, *over) = *o;
-      if (is_faster(m, o->choice)) price_twice(m, o, &next);
+      bool may_fit = LEAST_SHARE * o->choice->price.peak <= m->task->memory;
+      if (may_fit && !fits(m, o->choice)) vec_push(m->s->arena, *over) = *o;
+      if (may_gain(m, o->choice)) price_twice(m, o, &next);
     }
     *level = next;
   }
@@ -493,7 +502,7 @@ static void try_all(Micro *m) {
   m->work *= MORE_WORK;
   m->reserved = m->work / KEPT_SHARE;
   try_two(m, &two);
-  for (uint32_t i = 0; i < two.n && is_faster(m, two.at[i].choice); i++)
+  for (uint32_t i = 0; i < two.n && may_gain(m, two.at[i].choice); i++)
     if (!is_repeated(m, &two, i))
       vec_push(m->s->arena, level) =
           (Over){.choice = two.at[i].choice, .from = i, .before = (double)INFINITY};
