@@ -252,7 +252,8 @@ struct DeviceWork {
   Exec *exec;
   const GpuProgram *code;
   Arena *arena;
-  Diag *diag; // the first error is why the work has failed
+  Arena *of_diag; // has the errors, which outlive what a plan discards
+  Diag *diag;     // the first error is why the work has failed
   uint32_t nspans;
   GpuSpan *span; // ordered by `host`
   uint8_t *side; // by tensor: a TensorSide; only of tensors with memory of this Exec

@@ -282,7 +282,8 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   w->exec = e;
   w->code = (const GpuProgram *)(const void *)device;
   w->arena = arena_new();
-  w->diag = diag_new(w->arena);
+  w->of_diag = arena_new();
+  w->diag = diag_new(w->of_diag);
   w->eager = eager && *eager && strcmp(eager, "0") != 0;
   w->next = w->code->gpu->works;
   w->code->gpu->works = w;
@@ -292,6 +293,7 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
       gpu_results_new(w) && gpu_inputs_new(w) && plan_for_rows(w) &&
       gpu_tune(w->code->gpu, e->program, w->diag)) {
     arena_keep(w->arena);
+    arena_keep(w->of_diag);
     return w;
   }
   gpu_why(w, d);
@@ -330,6 +332,7 @@ void gpu_end(DeviceWork *w) {
   if (w->header) (void)cuda.MemFree(w->header);
   if (w->given) (void)cuda.MemFreeHost(w->given);
   arena_free(w->arena);
+  arena_free(w->of_diag);
   free(w);
 }
 

@@ -38,28 +38,48 @@ static size_t object_bytes(const char *at) {
   return end;
 }
 
-static Image *load(const char *bytes) {
+// Returns whether an image begins as PTX does, with a comment or a directive.
+static bool is_ptx(const char *bytes) {
+  return !strncmp(bytes, "//", 2) || !strncmp(bytes, ".version", 8);
+}
+
+// Returns the image of an object, or NULL and a reason in `why`. PTX is a mistake of a test.
+static Image *load(const char *bytes, char why[200]) {
   const Elf64_Ehdr *head = (const void *)bytes;
+  const char *wrong = NULL;
+  if (is_ptx(bytes))
+    standin_fail("this libcuda runs only code for the emulator (GPU_EMULATED), not PTX");
   if (memcmp(bytes, ELFMAG, SELFMAG) != 0)
-    standin_fail("the image is no ELF object: this libcuda runs only code for the emulator "
-                 "(GPU_EMULATED), not PTX");
-  if (head->e_type != ET_REL)
-    standin_fail("the image is no relocatable ELF object: this libcuda runs only code for the "
-                 "emulator (GPU_EMULATED), not code of a GPU");
-  char why[200];
-  Image *image = image_load(bytes, object_bytes(bytes), why);
-  if (!image) standin_fail("the image cannot be mapped: %s", why);
-  return image;
+    wrong = "no ELF object";
+  else if (head->e_type != ET_REL)
+    wrong = "no relocatable ELF object, which code for the emulator is";
+  if (!wrong) return image_load(bytes, object_bytes(bytes), why);
+  snprintf(why, 200, "%s", wrong);
+  return NULL;
+}
+
+// Writes text into the buffer for errors that the options name, if there is one.
+static void report(const char *text, unsigned n, const CudaJitOption *option, void **value) {
+  char *log = NULL;
+  size_t bytes = 0;
+  for (unsigned i = 0; i < n; i++) {
+    if (option[i] == CUDA_JIT_ERRORS) log = value[i];
+    if (option[i] == CUDA_JIT_ERRORS_BYTES) bytes = (size_t)(uintptr_t)value[i];
+  }
+  if (log) snprintf(log, bytes, "%s", text);
 }
 
 CudaResult cuModuleLoadDataEx(CudaModule *module, const void *image, unsigned n,
                               CudaJitOption *option, void **value) {
   BEGIN("cuModuleLoadDataEx");
-  (void)n, (void)option, (void)value;
   CudaResult r = current_context ? capture_disturbed() : CUDA_BAD_CONTEXT;
   if (r != CUDA_OK) END(r);
+  char why[200];
+  Image *loaded = load(image, why);
+  if (!loaded) report(why, n, option, value);
+  if (!loaded) END(CUDA_BAD_IMAGE);
   struct CUmod_st *m = handle_new(HANDLE_MODULE, sizeof *m, module_release);
-  m->image = load(image);
+  m->image = loaded;
   *module = m;
   END(CUDA_OK);
 }
