@@ -349,6 +349,10 @@ void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const c
                "the file has %zu bytes; a model file has at most %d", n, MAX_SOURCE);
     n = 0;
   }
+  if (n >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0)) {
+    diag_error(d, DIAG_BAD_UTF8, place(&x, 1, 1, 1), "the file is UTF-16, not UTF-8");
+    n = 0; // one message, not one for each byte
+  }
   x.n = (uint32_t)n;
   // some editors write a byte order mark first; the lexer skips it
   bool mark = n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;

@@ -224,6 +224,10 @@ static void test_nul(void **state) {
   Parsed p = parse_n("x = 1\0y", 7);
   assert_non_null(strstr(messages(&p), "t.mesh:1:6: error: the text contains a NUL byte"));
   arena_free(p.a);
+  p = parse_n("\xFF\xFEx\0=\0001\0", 8);
+  assert_non_null(strstr(messages(&p), "t.mesh:1:1: error: the file is UTF-16, not UTF-8 [E0102]"));
+  assert_int_equal(diag_errors(p.d), 1);
+  arena_free(p.a);
 }
 
 static char *repeat(const char *head, const char *part, int n, const char *tail) {
