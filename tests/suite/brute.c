@@ -208,12 +208,21 @@ static void add_dims(Brute *b, uint32_t d, const char *rules) {
   }
 }
 
-// Lists the dims that rules can name: those of the file that can be split.
+static bool has_dim(const Graph *g, DimId d) {
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    if (dims_has(&graph_node(g, n)->dims, d)) return true;
+  return false;
+}
+
+// Lists the dims that rules can name: those of the file that can be split. Rules for dims that no
+// tensor has change nothing.
 static void list_dims(Brute *b, const Session *s) {
-  const DimTable *dims = s->model->graph->dims;
+  const Graph *g = s->model->graph;
+  const DimTable *dims = g->dims;
   for (DimId d = 1; d <= dim_count(dims) && b->ndims < countof(b->dim); d++) {
     const Dim *dim = dim_get(dims, d);
-    if (dim->whole == d && dim->size > 1 && !strchr(dim->name, '.')) b->dim[b->ndims++] = dim;
+    if (dim->whole == d && dim->size > 1 && !strchr(dim->name, '.') && has_dim(g, d))
+      b->dim[b->ndims++] = dim;
   }
 }
 
