@@ -111,9 +111,29 @@ static void look_at_checks(Look *l) {
   }
 }
 
+static bool are_distinct(const Axes *axes) {
+  for (int i = 0; i < axes->n; i++)
+    for (int k = 0; k < i; k++)
+      if (axes->at[i] == axes->at[k]) return false;
+  return true;
+}
+
+// A sum over processors is of a divided set, and has pointers to blocks in the work arenas.
+static bool is_sum_good(const Program *p, const KernelSet *set, int nptr) {
+  const SetSum *sum = set->sum;
+  if (!set->divided || !are_distinct(&sum->axes) || sum->own >= nptr) return false;
+  const Ref *own = &set->ptr[sum->own];
+  return sum->others + axes_size(&p->mesh, sum->axes) - 1 <= nptr && own->tensor < 0 &&
+         sum->bytes <= p->arena_bytes - own->offset;
+}
+
 static void look_at_launch(Look *l, const KernelLaunch *x) {
-  int64_t each = l->program->kernel[x->kernel].partial_bytes, bytes;
+  const ProgKernel *kernel = &l->program->kernel[x->kernel];
+  int64_t each = kernel->partial_bytes, bytes;
   if (x->nsets && !x->set) wrong(l, "a launch without operands");
+  for (uint32_t i = 0; i < x->nsets && l->good; i++)
+    if (x->set[i].sum && !is_sum_good(l->program, &x->set[i], kernel->nptr))
+      wrong(l, "a sum over processors without its operands");
   if (!each) return;
   if (x->partial.offset < 0 || !size_mul(each, x->chunks > 1 ? x->chunks : 1, &bytes) ||
       bytes > memory_of(l->program, x->partial.tensor) - x->partial.offset)
@@ -139,13 +159,6 @@ static bool holds(const Look *l, const Ref *at, Dtype type, int rank, const int6
   for (int i = 0; i < rank; i++)
     if (!size_mul(bytes, block[i], &bytes)) return false;
   return bytes <= memory_of(l->program, at->tensor) - at->offset;
-}
-
-static bool are_distinct(const Axes *axes) {
-  for (int i = 0; i < axes->n; i++)
-    for (int k = 0; k < i; k++)
-      if (axes->at[i] == axes->at[k]) return false;
-  return true;
 }
 
 static void look_at_collective(Look *l, const Collective *c) {

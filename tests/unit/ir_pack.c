@@ -79,8 +79,8 @@ static ProgTensor tensors[] = {{.kind = TENSOR_PARAM,
                                 .data = (const double[]){0.5, -2},
                                 .of = -1}};
 static ProgKernel kernels[] = {{.name = "add", .text = "text", .nptr = 3, .nslot = 1, .nnum = 1}};
-static KernelSet sets[] = {
-    {in_tensor, (int32_t[]){1}, {4, 0}, (double[]){2.5}, 1, &(SetSum){.axes = {1, {0}}, .own = 1}}};
+static SetSum sum = {.axes = {1, {0}}, .own = 2, .bytes = 8};
+static KernelSet sets[] = {{in_tensor, (int32_t[]){1}, {4, 0}, (double[]){2.5}, 1, &sum}};
 static CollPart collected[] = {{.src = {.tensor = -1},
                                 .dst = {.tensor = -1, .offset = 64},
                                 .rank = 1,
@@ -173,7 +173,7 @@ static void a_program_comes_back(void **state) {
   const KernelSet *s = &p->instr[1].u.kernel.set[0];
   assert_int_equal(s->ptr[2].offset, 64);
   assert_int_equal(s->slot[0], 1);
-  assert_true(s->num[0] == 2.5 && s->sum->own == 1);
+  assert_true(s->num[0] == 2.5 && s->sum->own == 2);
   assert_int_equal(p->instr[4].u.copy.dst.stride[1], -4);
   assert_null(p->instr[4].u.copy.src.stride);
   // written again, it is the same
@@ -238,6 +238,12 @@ static void unsound_programs_are_refused(void **state) {
       {"a collective of more than its memory", &collected[0].dst_block[0], 8, 17},
       {"a collective of too many bytes", &collected[0].src_block[0], 8, INT64_MAX >> 8},
       {"a collective along an axis twice", &instrs[5].u.collective.axes.n, 1, 2},
+      {"a sum in a set that is not divided", &sets[0].divided, 4, 0},
+      {"a sum of no operand", &sum.own, 4, 3},
+      {"a sum of an operand outside of the arena", &sum.own, 4, 1},
+      {"a sum of more operands than the kernel has", &sum.others, 4, 3},
+      {"a sum along an axis twice", &sum.axes.n, 1, 2},
+      {"a sum of more than its memory", &sum.bytes, 8, 65},
       {"a check along a dim that it lacks", &checks[0].row, 1, 2},
       {"a check along a dim without a name", &checks[0].loop[0].name, 8, 0},
   };
