@@ -37,6 +37,12 @@ MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
 
 // Returns ceil(n / p) for n >= 0, p >= 1.
 static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
+// Returns the number of bits of x that are 1.
+static inline int count_bits(uint64_t x) {
+  int n = 0;
+  for (; x; x &= x - 1) n++;
+  return n;
+}
 // Returns the ending that a regular noun has after the number n: "" for 1, else "s".
 static inline const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 // Returns the greatest common divisor, not negative; gcd64(0, 0) is 0.

@@ -139,12 +139,6 @@ static double length_of(const Trees *t, uint64_t dims) {
   return x;
 }
 
-static int rank_of(uint64_t dims) {
-  int n = 0;
-  for (; dims; dims &= dims - 1) n++;
-  return n;
-}
-
 // Adds the dims of s to the table. Returns their set, or false if there are too many.
 static bool add_dims(Trees *t, const Graph *g, const Dims *s, uint64_t *set) {
   for (int k = 0; k < s->n; k++) {
@@ -176,7 +170,7 @@ static void try_sides(Trees *t, uint32_t set, uint32_t first) {
   struct Tree *best = &t->of[set], x = *best;
   const struct Tree *a = &t->of[first], *b = &t->of[set & ~first];
   uint64_t both = a->dims | b->dims;
-  if (!has_tree(t, first) || !has_tree(t, set & ~first) || rank_of(both) > MAX_RANK) return;
+  if (!has_tree(t, first) || !has_tree(t, set & ~first) || count_bits(both) > MAX_RANK) return;
   x.first = first;
   x.unsummed = a->unsummed + b->unsummed + (both == x.dims && set != (1u << t->n) - 1);
   x.work = a->work + b->work + length_of(t, both);
@@ -209,9 +203,9 @@ static bool tree_pair(const FactorList *f, Trees *t, Pair *pair) {
   uint32_t set = (1u << f->n) - 1;
   for (uint32_t s = 1; s <= set && fits; s++) find_tree(t, s);
   if (!fits || !t->of[set].first) return false;
-  while (rank_of(set) > 2) {
+  while (count_bits(set) > 2) {
     uint32_t first = t->of[set].first;
-    set = rank_of(first) > 1 ? first : set & ~first;
+    set = count_bits(first) > 1 ? first : set & ~first;
   }
   int at[2] = {0}, n = 0;
   for (int i = 0; i < f->n; i++)

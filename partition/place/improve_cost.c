@@ -78,12 +78,6 @@ void improve_needs(const Improve *m, NodeId n, Reads *r) {
   }
 }
 
-static int count_bits(uint32_t x) {
-  int n = 0;
-  for (; x; x &= x - 1) n++;
-  return n;
-}
-
 // Returns the bytes that one of p processors sends for users that read a value replicated
 // (`replicated`) or split along dims (bits of `splits`). The axis splits dim `from` of the value
 // (-1: none). Unit: the bytes of a block that is not split over the axis.
