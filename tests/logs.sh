@@ -193,6 +193,7 @@ interrupted() {
   i=0
   while ! grep -q "^step" "$tmp/cut.out" 2>/dev/null && [ $i -lt 500 ]; do sleep 0.02; i=$((i + 1)); done
   kill -"$signal" $pid
+  kill -"$signal" $pid # as timeout does, which sends a signal to the process and to its group
   wait $pid
   code=$?
 }

@@ -3,6 +3,7 @@
 // ended. It is part of the program meshc only, not of the library.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
+#include "ir/base/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -216,7 +217,8 @@ static Children children_of(pid_t pid) {
 //
 // Signals are forwarded to mpirun. With `saves`, the first one is replaced by SIGUSR1, which asks
 // the ranks for a checkpoint: after SIGTERM or SIGINT, mpirun would kill the ranks a second later.
-// SIGUSR1 is sent once every rank has a guard, which forwards it.
+// More signals within STOP_REPEAT seconds are the same request. SIGUSR1 is sent once every rank has
+// a guard, which forwards it.
 //
 // mpirun is killed if it runs for MPIRUN_SECONDS after the end of all ranks: Open MPI 4.1 may hang
 // in PMIx_server_finalize if a rank was killed while it connected.
@@ -224,7 +226,7 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;
   const struct timespec look = {0, 100000000};
-  double began = clock_seconds(), last_running = began;
+  double began = clock_seconds(), last_running = began, asked = 0;
   bool asked_to_save = false;
   *got = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -238,10 +240,12 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
       asked_to_save = false;
     }
     if (now <= 0 || now == SIGCHLD) continue;
-    if (saves && *got == 0)
+    if (saves && *got == 0) {
       asked_to_save = true;
-    else
+      asked = clock_seconds();
+    } else if (clock_seconds() - asked > STOP_REPEAT) {
       kill(pid, now);
+    }
     *got = now;
   }
   return status;

@@ -128,9 +128,9 @@ static void begin(TrainReporter *p) {
 static void end(TrainReporter *p, const TrainReport *r) {
   const TrainJob *j = p->job;
   char b[NUMBER];
-  // Keep the handlers if this rank ends because another rank got a signal: the same signal may
-  // still arrive here.
-  if (!exec_stop_asked(j->train) || stop_signal) signals_note(false);
+  // Keep the handlers if a signal ended the training: it may arrive again, or, if another rank got
+  // it, for the first time.
+  if (!exec_stop_asked(j->train)) signals_note(false);
   if (p->quiet) return;
   long long updates = train_skipped_updates(j);
   if (r->skipped > 0)

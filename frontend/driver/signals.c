@@ -5,32 +5,26 @@
 
 #include <string.h>
 
-volatile sig_atomic_t stop_signal;
-
 // Whether signals_expect_checkpoint was called. If so, SIGUSR1 is caught or ignored until the
 // process ends.
 static bool expected;
 static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
 static struct sigaction before[countof(noted)];
 
-static void note(int number) { stop_signal = number; }
-
-// Returns the signal action that records a signal in stop_signal. SIGTERM and SIGINT get their
-// default action back after the first signal, so that the second one ends the process. SIGUSR1 does
-// not, because schedulers and launchers may send it twice.
-static struct sigaction note_action(int number) {
+// Returns the signal action that records a signal in stop_signal (ir/base/stop.h).
+static struct sigaction note_action(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_handler = note;
-  action.sa_flags = SA_RESTART | (number == SIGUSR1 ? 0 : (int)SA_RESETHAND);
+  action.sa_handler = stop_note;
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   return action;
 }
 
 void signals_note(bool on) {
-  if (on && !expected) stop_signal = 0;
+  if (on && !expected) stop_forget();
   for (size_t i = 0; i < countof(noted); i++) {
-    struct sigaction action = note_action(noted[i]);
+    struct sigaction action = note_action();
     sigaction(noted[i], on ? &action : &before[i], on ? &before[i] : NULL);
   }
   // The training is over and its last checkpoint has been written. A launcher that still asks for a
@@ -39,6 +33,6 @@ void signals_note(bool on) {
 }
 
 void signals_expect_checkpoint(void) {
-  struct sigaction action = note_action(SIGUSR1);
+  struct sigaction action = note_action();
   expected = sigaction(SIGUSR1, &action, NULL) == 0;
 }

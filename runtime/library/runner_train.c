@@ -4,22 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/base/stop.h"
 #include "runtime/library/runner.h"
 #include "runtime/package/package_train.h"
 
 // -- signals --------------------------------------------------------------------------------------
 
-static volatile sig_atomic_t stop;
-
-static void note(int number) { stop = number; }
-
 // From now on the first SIGINT or SIGTERM ends the training after its step, so that what was
-// trained is saved. The second one ends the process at once.
+// trained is saved. A later one ends the process at once (ir/base/stop.h).
 static void note_signals(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_handler = note;
-  action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+  action.sa_handler = stop_note;
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
@@ -57,7 +54,7 @@ void runner_train(Runner *r, const Package *p) {
       .save = r->save,
       .steps = r->steps,
       .threads = (int)r->threads,
-      .exec = {.threads = (int)r->threads, .seed = p->seed, .stop_request = &stop}};
+      .exec = {.threads = (int)r->threads, .seed = p->seed, .stop_request = &stop_signal}};
   PackageTraining t;
   TrainJob job;
   if (package_train_open(r->arena, p, &ask, r->diag, &t, &job)) train(r, &t, &job);
