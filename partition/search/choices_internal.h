@@ -88,13 +88,12 @@ void joint_seeds(Joint *j, TriedList *out);
 SearchResult *joint_search(Arena *a, const SearchTask *t, bool all);
 
 // -- every.c
-// Returns the number of choices of the space. A choice gives each axis a set of dims that do not
-// clash, and a dim in a soft rule or none; and one stage of ZeRO or none, over a set of axes.
-// Choices that differ only in the order of the axes of a dim, or that a dim is too short for,
-// count, too.
+// Returns the number of choices of the space, without the orders of axes. A choice gives each axis
+// a set of dims that do not clash, and a dim in a soft rule or none; and one stage of ZeRO or none,
+// over a set of axes. Choices that a dim is too short for count, too.
 double joint_count(const Joint *j);
 // Appends all choices of the space to `out`, those that layout_check refuses left out. Where
-// several of more than two axes split one dim, only their order in the mesh is listed.
+// several axes split one dim, each order is a choice of its own, for each rule.
 void joint_every(Joint *j, TriedList *out);
 
 #endif

@@ -23,9 +23,13 @@ typedef struct Every {
 
 static void add(const Every *e, const Layout *l) { joint_enter(e->j, e->mesh, l, 0, e->out); }
 
-static Layout with_axis(const Every *e, const Layout *l, LayoutRule rule, int axis) {
-  rule.axes = joint_axes(l, &rule);
-  rule.axes.at[rule.axes.n++] = (uint8_t)axis;
+// Returns the layout `l` whose rule with the target of `rule` has the axis, too, behind `before` of
+// the axes that it has.
+static Layout with_axis(const Every *e, const Layout *l, LayoutRule rule, int axis, int before) {
+  Axes has = joint_axes(l, &rule);
+  for (int i = 0; i <= has.n; i++)
+    rule.axes.at[i] = i == before ? (uint8_t)axis : has.at[i < before ? i : i - 1];
+  rule.axes.n = has.n + 1;
   return joint_with(e->j, e->a, l, &rule);
 }
 
@@ -41,36 +45,51 @@ static void add_stages(const Every *e, const Layout *l) {
     }
 }
 
-// Adds all choices in which the axes order[0] .. order[axis - 1] have the dims and the soft dims
-// that layout `l` gives them. The others take theirs in the order of `order`: of axes that split
-// one dim, the first splits it into the outermost blocks.
-static void add_axes(const Every *e, const uint8_t order[], int axis, const Layout *l) {
+static void add_axes(const Every *e, int axis, const Layout *l);
+
+// Gives the axis to the n rules, at each place among the axes that a rule has in layout `l`, and
+// goes on with the axes after it.
+static void add_rules(const Every *e, int axis, uint32_t n, const LayoutRule *rule,
+                      const Layout *l) {
+  if (!n) {
+    add_axes(e, axis + 1, l);
+    return;
+  }
+  for (int before = joint_axes(l, rule).n; before >= 0; before--) {
+    Layout with = with_axis(e, l, *rule, axis, before);
+    add_rules(e, axis, n - 1, rule + 1, &with);
+  }
+}
+
+// Sets out[0..] to rules for the dims in `set` and a soft rule for dim `soft` (ndims: none),
+// without axes, and returns their number.
+static uint32_t rules_for(const Space *s, DimSet set, uint32_t soft, LayoutRule *out) {
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < s->ndims; d++)
+    if (set >> d & 1) out[n++] = (LayoutRule){.dim = s->dim[d]->name};
+  if (soft < s->ndims) out[n++] = (LayoutRule){.dim = s->dim[soft]->name, .soft = true};
+  return n;
+}
+
+// Adds all choices in which the axes before `axis` have the dims and the soft dims that layout `l`
+// gives them.
+static void add_axes(const Every *e, int axis, const Layout *l) {
   const Space *s = &e->j->space;
+  LayoutRule rule[MAX_DIMS + 1];
   if (axis == e->mesh->naxes) {
     add_stages(e, l);
     return;
   }
   for (uint32_t set = 0; set < s->nsets; set++)
-    for (uint32_t soft = 0; soft <= s->ndims; soft++) {
-      Layout with = *l;
-      for (uint32_t d = 0; d < s->ndims; d++)
-        if (s->set[set] >> d & 1)
-          with = with_axis(e, &with, (LayoutRule){.dim = s->dim[d]->name}, order[axis]);
-      if (soft < s->ndims)
-        with =
-            with_axis(e, &with, (LayoutRule){.dim = s->dim[soft]->name, .soft = true}, order[axis]);
-      add_axes(e, order, axis + 1, &with);
-    }
+    for (uint32_t soft = 0; soft <= s->ndims; soft++)
+      add_rules(e, axis, rules_for(s, s->set[set], soft, rule), rule, l);
 }
 
-// On meshes of two axes both orders are listed, on meshes of more axes only that of the mesh.
 void joint_every(Joint *j, TriedList *out) {
-  static const uint8_t usual[MAX_AXES] = {0, 1, 2, 3, 4, 5, 6, 7}, other[2] = {1, 0};
   Every e = {.j = j, .a = arena_new(), .out = out};
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
     e.mesh = &j->task->mesh[i];
-    add_axes(&e, usual, 0, &(Layout){0});
-    if (e.mesh->naxes == 2) add_axes(&e, other, 0, &(Layout){0});
+    add_axes(&e, 0, &(Layout){0});
   }
   arena_free(e.a);
 }

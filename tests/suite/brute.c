@@ -395,8 +395,7 @@ static bool is_proof_true(const Brute *b, const PlanReport *r, const Best *best,
   if (sscanf(line + strlen(b->c->path), ": %u of %u layouts", &priced, &of) != 2) return false;
   if (!strcmp(proof, "not all, so that is no proof")) return priced < of;
   if (!strncmp(proof, "some need recomputation", 23) || strstr(proof, "short models")) return true;
-  // On two axes the search lists no choices whose dims and soft dims have the axes in other orders.
-  if (priced != of || (b->mesh->naxes > 1 ? of > undivided(b) : of != undivided(b))) return false;
+  if (priced != of || of != undivided(b)) return false;
   if (!strncmp(proof, without, strlen(without))) {
     proof += strlen(without);
     if (!r->found->ndivided) return false;
