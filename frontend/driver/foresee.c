@@ -100,5 +100,6 @@ SearchPrice foreseen_price(const Foreseen *f) {
                        .peak = (double)f->peak,
                        .again = f->recomputed,
                        .again_text = f->again_text,
-                       .whole = true};
+                       .whole = true,
+                       .final = true};
 }

@@ -11,7 +11,7 @@
 //
 // A step of n > 2 micro-batches costs as much as one of two, plus n - 2 times what a third one
 // adds: there is each of these samples with two of the micro-batches and with three. The memory of
-// a program is that with two. Estimates take one and two, and the memory of one: they add what is
+// a program is that with three. Estimates take one and two, and the memory of one: they add what is
 // kept for gradients.
 #include <math.h>
 #include <string.h>
@@ -73,7 +73,8 @@ static int find_shares(int64_t n, bool priced, Share out[SHARES]) {
   int64_t few = priced ? 2 : 1;
   out[0] = (Share){few, (double)(few + 1 - n), 1};
   if (n <= few) return 1;
-  out[1] = (Share){few + 1, (double)(n - few), 0};
+  out[1] = (Share){few + 1, (double)(n - few), priced};
+  out[0].memory = !priced;
   return 2;
 }
 
@@ -322,7 +323,7 @@ bool planner_confirm(Session *s, const Selected *of, SearchChoice *c) {
   Foreseen f = {.choice = *c};
   Session divided;
   Selected whole = *of;
-  if (c->price.whole) return true;
+  if (c->price.final) return true;
   if (c->accumulate) {
     if (!planner_accumulated(s, c->accumulate, &divided) || !session_select(&divided, &whole))
       return false;
@@ -364,11 +365,44 @@ bool planner_compiles(const Selected *of, const SearchChoice *c) {
   return !c->accumulate || whole_work(of, c) <= MOST_DIVIDED;
 }
 
+// A step of more micro-batches than MANY_PARTS, whose graph has more than LONG_NODES nodes, is not
+// compiled whole where it needs no recomputation: programs with two and three of its micro-batches
+// are compiled in less time. Short models must have said the same time, but for SAME: kernels of
+// other numbers of micro-batches may differ.
+enum { MANY_PARTS = 6, LONG_NODES = 30000 };
+static const double SAME = 0.01;
+
+static bool is_long(const Selected *of, const SearchChoice *c) {
+  return c->accumulate > MANY_PARTS && c->price.again <= 0 && whole_work(of, c) > LONG_NODES;
+}
+
+// Sets the price of a choice to what programs with all rounds of loops, and with two and three of
+// its micro-batches, say of the whole one. Returns false, and leaves the price, if that does not
+// fit the memory or is not what short models said: then the whole program has to be compiled.
+static bool confirm_long(Session *s, const Selected *of, const SearchTask *t, SearchChoice *c) {
+  enum { ALL_ROUNDS = INT32_MAX };
+  Session divided;
+  SearchTask task = *t;
+  Pricer p = {.s = &divided, .task = &task, .of = *of};
+  Variant v = {.s = &divided};
+  const Graph *model;
+  SearchPrice price;
+  if (!planner_accumulated(s, c->accumulate, &divided)) return false;
+  v.file = imports_resolve(s->arena, s->names, divided.diag, s->ast, s->opt->argument.at[0]);
+  if (!v.file || !short_samples(&v, ALL_ROUNDS, true, &task.npriced, &task.priced, &model) ||
+      !price_layout(&p, c->mesh, &c->layout, (SearchHint){.as_is = true}, &price) ||
+      price.peak > t->memory || fabs(price.seconds / c->price.seconds - 1) > SAME)
+    return false;
+  c->price = price;
+  c->price.final = true;
+  return true;
+}
+
 // Returns the first choice of a sorted result whose whole program is to be compiled and is not yet,
 // or NULL.
 static SearchChoice *first_open(const Selected *of, SearchResult *r) {
   for (uint32_t i = 0; i < r->n; i++)
-    if (!r->at[i].price.whole && planner_compiles(of, &r->at[i])) return &r->at[i];
+    if (!r->at[i].price.final && planner_compiles(of, &r->at[i])) return &r->at[i];
   return NULL;
 }
 
@@ -377,7 +411,7 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
   SearchChoice *c;
   while ((c = first_open(of, r)) && (c == r->at || work >= whole_work(of, c))) {
     work -= whole_work(of, c);
-    if (!planner_confirm(s, of, c)) return false;
+    if (!(is_long(of, c) && confirm_long(s, of, t, c)) && !planner_confirm(s, of, c)) return false;
     sort_choices(t, r);
   }
   return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0], false);

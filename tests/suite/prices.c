@@ -185,7 +185,7 @@ static double worst_time[NKINDS], worst_peak[NKINDS];
 // wrong.
 static const char *compare(Loaded *l, Kind kind, const SearchChoice *priced) {
   SearchChoice whole = *priced;
-  whole.price.whole = false;
+  whole.price.final = false;
   if (!planner_confirm(&l->s, &l->of, &whole)) return "the program cannot be compiled";
   const SearchPrice *x = &priced->price, *y = &whole.price;
   double time = apart(x->seconds, y->seconds), peak = apart(x->peak, y->peak);

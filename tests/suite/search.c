@@ -57,25 +57,28 @@ typedef struct Loaded {
   SearchTask task;
 } Loaded;
 
-// Loads the model under --mesh and --layout, with a search task that has only that mesh.
-static bool load(Loaded *l, const char *path, const char *mesh, const char *layout) {
+// Loads the model under --mesh, --layout and the options `more` (ends with NULL), with a search
+// task that has only that mesh.
+static bool load_more(Loaded *l, const char *path, const char *mesh, const char *layout,
+                      const char *const *more) {
   *l = (Loaded){.s = {.arena = arena_new()}};
   Session *s = &l->s;
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   s->opt = &l->o;
-  char *argv[] = {(char[]){"meshc"},
-                  (char[]){"plan"},
-                  arena_text(s->arena, path, strlen(path)),
-                  (char[]){"--mesh"},
-                  arena_text(s->arena, mesh, strlen(mesh)),
-                  (char[]){"--layout"},
-                  arena_text(s->arena, layout, strlen(layout)),
-                  NULL};
-  bool ok = options_parse(&l->o, s->arena, s->diag, 7, argv) && session_load(s) &&
+  const char *word[32] = {"meshc", "plan", path, "--mesh", mesh, "--layout", layout};
+  char *argv[32] = {NULL};
+  int n = 7;
+  while (*more) word[n++] = *more++;
+  for (int i = 0; i < n; i++) argv[i] = arena_text(s->arena, word[i], strlen(word[i]));
+  bool ok = options_parse(&l->o, s->arena, s->diag, n, argv) && session_load(s) &&
             planner_task(s, 1, &s->model->mesh, 1, &l->task);
   if (!ok) diag_print(s->diag, stdout, false);
   return ok;
+}
+
+static bool load(Loaded *l, const char *path, const char *mesh, const char *layout) {
+  return load_more(l, path, mesh, layout, (const char *[]){NULL});
 }
 
 // Gives the task all mesh shapes with that many processors.
@@ -502,6 +505,50 @@ static void divide_case(const char *path, const char *mesh, double share) {
   arena_free(l.s.arena);
 }
 
+// Prices a choice of micro-batches, with short models.
+static bool price_divided(const Loaded *l, SearchChoice *c) {
+  Session *s = arena_new_of(l->s.arena, Session);
+  SearchTask t = l->task;
+  return planner_accumulated(&l->s, c->accumulate, s) && planner_prices(s, NULL, &t) &&
+         t.price(t.pricer, c->mesh, &c->layout, (SearchHint){0}, &c->price);
+}
+
+// Compares the figures of a long step of eight micro-batches, from programs with two and three of
+// them, with those of its whole program.
+static const char *compare_long(Loaded *l) {
+  Session *s = &l->s;
+  Selected of;
+  SearchChoice whole = {.mesh = &s->model->mesh, .layout = s->model->layout, .accumulate = 8};
+  if (!price_divided(l, &whole) || !session_select(s, &of)) return "it cannot be priced";
+  SearchChoice few = whole;
+  SearchResult found = {.n = 1, .at = &few};
+  if (!planner_confirm(s, &of, &whole) || !planner_compare(s, &of, &l->task, &found))
+    return "the programs cannot be compiled";
+  const SearchPrice *x = &few.price, *y = &whole.price;
+  double time = x->seconds / y->seconds, peak = x->peak / y->peak, sent = x->sent / y->sent;
+  printf("  8 micro-batches from 2 and 3: time %.5f, memory %.5f, sent %.5f\n", time, peak, sent);
+  if (!y->whole || x->whole) return "the step is not long";
+  bool same = fabs(time - 1) < 0.01 && fabs(peak - 1) < 0.01 && fabs(sent - 1) < 0.01;
+  return same ? NULL : "they differ by more than 1 %";
+}
+
+static void long_case(void) {
+  static const char *const more[] = {"--set",    "depth=24", "--set",     "b=64",
+                                     "--set",    "t=1024",   "--set",     "groups=32",
+                                     "--set",    "k=128",    "--set",     "half=64",
+                                     "--set",    "ff=11008", "--set",     "train.precision=bf16",
+                                     "--device", "cuda",     "--machine", "h100x8",
+                                     NULL};
+  static const char path[] = "examples/llama.mesh";
+  Loaded l;
+  const char *wrong =
+      load_more(&l, path, "rows=8", "b=rows,parameters/all=rows,gradients/all=rows", more)
+          ? with_prices(&l)
+          : "the model cannot be planned";
+  count(path, "long step", wrong ? wrong : compare_long(&l));
+  arena_free(l.s.arena);
+}
+
 // The price of a layout and the prediction for its whole program must be within 1.3 of each other.
 static void price_case(const char *path, const char *mesh, const char *layout) {
   Loaded l;
@@ -565,6 +612,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < countof(small); i++)
     for (int share = 75; share > 25 && wanted(argc, argv, small[i]); share -= 25)
       divide_case(small[i], "rows=4", share / 100.0);
+  if (wanted(argc, argv, "examples/llama.mesh")) long_case();
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path))
       price_case(by_hand[i].path, by_hand[i].mesh, by_hand[i].layout);
