@@ -48,8 +48,9 @@ const PlaceGraph *place_graph(Arena *a, const Graph *g);
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
 // Returns a text that says what decided the sharding of node n, such as "h -> cols (layout, line
-// 21)".
-const char *placement_why(const Placement *placement, NodeId n);
+// 21)", or "h -> cols (--layout)" for a rule of a command line. `diag` knows which of its sources
+// are such; NULL: none.
+const char *placement_why(const Placement *placement, const Diag *diag, NodeId n);
 // Returns the layout rule that makes `axis` split dim d of node n: index into
 // placement->layout->rule, or -1 when no rule does, e.g. after a pin (`layout(...)` in the model).
 // d is a dim of n, a dim that n sums, or (if n is a window) a dim of its source. The splits are

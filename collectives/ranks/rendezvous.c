@@ -164,13 +164,14 @@ static bool say_late(Ranks *r, int i, WaitLimit limit) {
   int status;
   ProcessState life = process_state(atomic_load(&b->pid), &status);
   return ranks_fail(
-      r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
+      r, "%s %s: it was last %s, and rank %d waited for it %g second%s %s",
       ranks_name(r, r->local_rank[i], name, sizeof name),
       life == PROCESS_STOPPED ? "has been stopped"
       : limit.patient         ? "gives no sign of life"
                               : "does not come",
       doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there),
-      r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+      r->rank, limit.seconds, limit.seconds == 1 ? "" : "s",
+      doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Returns for how many seconds rank i has been silent. They count from the moment at which this

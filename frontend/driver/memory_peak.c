@@ -83,15 +83,17 @@ static const char *made_by(Arena *a, const Compilation *c, const PlanBuffer *b) 
                       node_source_name(c->fusion->graph, b->node), at_line(a, x->origin.pos));
 }
 
-// Returns the name of the value in a buffer; without one, its operation. For a gradient returns the
-// name of its parameter, and sets *gradient.
+// Returns the name of the value in a buffer; without one, that of the value of a step which it
+// collects, or its operation. For a gradient returns the name of its parameter, and sets *gradient.
 static const char *bare_name(const Compilation *c, const PlanBuffer *b, bool *gradient) {
   *gradient = false;
   if (!b->node) return b->value;
   const Node *x = graph_node(c->fusion->graph, b->node);
   *gradient = x->origin.gradient_of;
   if (*gradient) return x->origin.gradient_of;
-  return x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
+  if (x->origin.value) return x->origin.value;
+  const Node *step = x->op == OP_COLLECT ? graph_node(c->fusion->graph, x->args[1]) : x;
+  return step->origin.value ? step->origin.value : op_row((Op)x->op)->text;
 }
 
 static Member member_of(Arena *a, const Compilation *c, const PlanBuffer *b) {

@@ -136,20 +136,25 @@ static bool try_micro_batches(Finder *w, int64_t n, Session *divided, Selected *
   *way = (MemoryWay){.micro_batches = n,
                      .at = {.choice = {.mesh = g->mesh, .layout = g->layout, .accumulate = n}}};
   way->option = arena_printf(a, "--set train.accumulate=%lld", (long long)n);
-  return planner_rows_divide(&w->trial, &way->at.choice, n) &&
-         (double)n * graph_count(g) <= MOST_DIVIDED && planner_accumulated(&w->trial, n, divided) &&
-         session_select(divided, of) && foresee_step(divided, of, &way->at);
+  return planner_accumulated(&w->trial, n, divided) && session_select(divided, of) &&
+         foresee_step(divided, of, &way->at);
 }
 
-// Finds the first of 2, 4, 8 ... micro-batches with which the step fits without a budget. If there
-// is none, tries those that need least with the limit as their budget. Returns whether one fits.
+// Finds the first number of micro-batches with which the step fits without a budget: numbers that
+// divide the rows, each at least 1.5 times the one before. If there is none, tries those that need
+// least with the limit as their budget. Returns whether one fits.
 static bool find_micro_batches(Finder *w, MemoryWay *out) {
   Session divided;
   Selected of, of_least = {0};
   MemoryWay next;
+  const Graph *g = w->of.graph;
+  const SearchChoice now = {.mesh = g->mesh, .layout = g->layout};
+  const int64_t most = MOST_DIVIDED / graph_count(g);
+  int64_t n = 1;
   out->at.peak = INT64_MAX;
   if (!planner_step_divides(&w->trial, w->of.purpose)) return false;
-  for (int64_t n = 2; try_micro_batches(w, n, &divided, &of, &next); n *= 2) {
+  while ((n = planner_next_number(&w->trial, &now, n, most)) &&
+         try_micro_batches(w, n, &divided, &of, &next)) {
     if (next.at.peak >= out->at.peak) break; // parameters, which micro-batches do not divide
     *out = next;
     of_least = of;

@@ -34,6 +34,8 @@ bool planner_may_divide(const Session *s, const SearchTask *t);
 // Returns whether n micro-batches have the same number of rows, and all processors have as many
 // rows of them as of the whole batch.
 bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n);
+// Returns the least such number of at least 1.5 n and at most `most`, or 0 if there is none.
+int64_t planner_next_number(const Session *s, const SearchChoice *c, int64_t n, int64_t most);
 // Adds to *r, the result of a search, the choices with micro-batches.
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // Sets *out to the session s with its model built with n micro-batches. Returns false if it cannot

@@ -133,6 +133,12 @@ bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n) {
   return rows % n == 0 && (rows / n % parts == 0 || rows % parts != 0);
 }
 
+int64_t planner_next_number(const Session *s, const SearchChoice *c, int64_t n, int64_t most) {
+  for (int64_t next = n + (n + 1) / 2; next <= most; next++)
+    if (planner_rows_divide(s, c, next)) return next;
+  return 0;
+}
+
 // Returns whether a step may have n micro-batches under the layout, and is then compiled in a few
 // seconds.
 static bool divides(const Micro *m, const SearchChoice *c, int64_t n) {

@@ -87,6 +87,9 @@ void build_yield(Build *b, const Ast *s) {
     binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
     return;
   }
+  // What is collected has the name, not the value of one step.
+  if (!b->frame->anonymous) b->g->origin = (Origin){.why = "yield"};
+  b->g->origin.pos = s->pos;
   Value v = build_whole(b, s->kids[0]);
   Yield *y = yield_named(r, s->text);
   if (y && y->value.n > r->number) {

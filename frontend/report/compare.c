@@ -97,6 +97,13 @@ static void add(Arena *a, ComparedValue *v, int side, const char *how, int64_t c
   v->of[side].seconds += seconds;
 }
 
+// Returns the name of a moved value in a list of such values: without a name of its own, its
+// operation and line.
+static const char *moved_name(Arena *a, const LedgerPart *p, Pos pos) {
+  if (!p->unnamed || !pos.line) return name_with_stars(a, p->value);
+  return arena_printf(a, "%s at line %u", p->value, pos.line);
+}
+
 static void add_moved(Arena *a, const Explain *e, int side, ComparedValues *all) {
   const Ledger *l = e->ledger;
   for (uint32_t i = 0; i < l->nrows; i++) {
@@ -109,8 +116,8 @@ static void add_moved(Arena *a, const Explain *e, int side, ComparedValues *all)
     for (uint32_t k = 0; k < row->nparts; k++) {
       const LedgerPart *p = &row->part[k];
       double share = bytes ? (double)p->bytes / (double)bytes : 0, times = (double)c->times;
-      add(a, entry(a, all, name_with_stars(a, p->value), c->backward ? "backward" : "forward"),
-          side, how, c->times, (int64_t)(share * (double)c->wire_bytes * times + 0.5),
+      add(a, entry(a, all, moved_name(a, p, c->pos), c->backward ? "backward" : "forward"), side,
+          how, c->times, (int64_t)(share * (double)c->wire_bytes * times + 0.5),
           share * c->seconds * times);
     }
   }

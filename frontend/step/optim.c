@@ -73,6 +73,9 @@ static NodeId norm_of(const Step *s, uint32_t n, const NodeId *gradients) {
   Graph *g = s->g;
   NodeId sum = 0;
   Dtype type = TYPE_F32;
+  Origin before = g->origin;
+  g->origin.value = "norm(gradients)";
+  g->origin.why = "norm";
   for (uint32_t i = 0; i < n; i++)
     type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
   for (uint32_t i = 0; i < n; i++) {
@@ -81,7 +84,9 @@ static NodeId norm_of(const Step *s, uint32_t n, const NodeId *gradients) {
     NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
     sum = joined(g, OP_ADD, sum, one);
   }
-  return sum ? graph_unary(g, OP_SQRT, sum) : 0;
+  if (sum) sum = graph_unary(g, OP_SQRT, sum);
+  g->origin = before;
+  return sum;
 }
 
 // Returns the factor c / max(norm, c) for clip_norm = c, or 0 if the block does not clip by norm.

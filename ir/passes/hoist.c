@@ -427,6 +427,16 @@ static void copy_scan(Hoist *h, NodeId n) {
     sink(h, h->in[n], r);
 }
 
+// Returns `over`, the values of all steps that loop value `collect` has collected. They get its
+// name unless they have one.
+static NodeId named_as(Hoist *h, NodeId over, NodeId collect) {
+  Node *values = &h->to->node.at[over];
+  const Origin *name = &old_node(h, collect)->origin;
+  if (!values->origin.value && op_row((Op)values->op)->cls != SOURCE)
+    values->origin.value = name->value, values->origin.gradient_of = name->gradient_of;
+  return over;
+}
+
 static void copy_node(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId value, collected;
@@ -437,7 +447,7 @@ static void copy_node(Hoist *h, NodeId n) {
   else if (at_depth(h, n))
     copy_inside(h, n);
   else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
-    h->in[n] = h->over[node->args[1]];
+    h->in[n] = named_as(h, h->over[node->args[1]], n);
   else if (is_step_sum(h, n, 0, &value) && h->over[n]) {
     collected = node->args[0];
     copy_sum(h, n, old_node(h, collected)->args[0]);

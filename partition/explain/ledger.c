@@ -32,9 +32,11 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, CollSizes *sizes, ui
     const Node *value = coll_moved_value(from->graph, n);
     LedgerPart *part = &row.part[k];
     *part = (LedgerPart){.value = coll_value_name(from->graph, n),
+                         .unnamed = !value->origin.value,
                          .gradient_of = value->origin.gradient_of,
                          .node = n->origin.of,
                          .reader = n->origin.reader,
+                         .why = n->origin.why,
                          .user = ""};
     part->bytes = coll_call_bytes(sizes, &b->node[k], 1);
     if (part->reader)
@@ -78,6 +80,7 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   lines_find(a, l);
   add_totals(a, l);
   alike_work(a, from->lowered ? from->lowered : from->graph, l);
+  l->uneven = uneven_text(a, from->lowered ? from->lowered : from->graph);
   return l;
 }
 
@@ -234,9 +237,12 @@ static void put_rules(FILE *f, Arena *a, const Ledger *l) {
   if (l->what_ifs) fputs(l->what_ifs, f);
 }
 
-// Returns the share of flops that is no work, ", idle 33.3 %", or "".
-static const char *idle_text(Arena *a, const PartitionFacts *p) {
-  return p->idle_flops > 0 ? arena_printf(a, ", idle %.1f %%", p->idle_flops * 100) : "";
+// Returns the share of flops that is no work, ", idle 14.3 % (i is 14 in blocks of 4 over tile)",
+// or
+// "".
+static const char *idle_text(Arena *a, const Ledger *l) {
+  if (l->partition.idle_flops <= 0) return "";
+  return arena_printf(a, ", idle %.1f %%%s", l->partition.idle_flops * 100, l->uneven);
 }
 
 static bool any_shortened(const Ledger *l) {
@@ -260,7 +266,7 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
           "predicted time of all collectives: %s\nflops of a processor %lld of %lld, "
           "redundant %.1f %%%s; padding %.1f %%\n",
           seconds_text(a, l->seconds), (long long)p->flops, (long long)p->flops_whole,
-          (p->redundant_flops - p->idle_flops) * 100, idle_text(a, p), p->padding * 100);
+          (p->redundant_flops - p->idle_flops) * 100, idle_text(a, l), p->padding * 100);
   fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes,
           (long long)p->optimizer_bytes);
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);

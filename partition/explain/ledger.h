@@ -23,10 +23,12 @@ typedef struct LedgerSide {
 // which has its own LedgerPart.
 typedef struct LedgerPart {
   const char *value;       // name of the value, else of its operation
+  bool unnamed;            // it is the name of an operation
   const char *gradient_of; // the tensor whose gradient the value is, or NULL
   NodeId node;             // id in the placed graph; 0: not known
   NodeId reader;           // node that reads the value after the call; 0: an output does
   const char *user;        // the reader as text: "add at line 45", "the update of w"
+  const char *why;         // of a part of a bucket may differ from CollFact.why; NULL: not known
   int64_t bytes;           // bytes of this value in one call
   LedgerSide has, wants;
 } LedgerPart;
@@ -130,7 +132,8 @@ typedef struct Ledger {
   // Contractions that each processor computes of its own partial sums: the whole work, although the
   // results differ.
   AlikeList of_sums;
-  AlikeList copies; // values that they keep alike; the caller sets it with alike_memory
+  const char *uneven; // uneven_text
+  AlikeList copies;   // values that they keep alike; the caller sets it with alike_memory
 } Ledger;
 
 typedef struct LedgerSource {
@@ -182,6 +185,9 @@ void alike_work(Arena *a, const Graph *lowered, Ledger *l);
 // Returns the dims of that graph whose blocks do not suffice for all processors, and sets *n to
 // their number.
 IdleBlocks *idle_blocks(Arena *a, const Graph *lowered, uint32_t *n);
+// Returns the dim of that graph whose last block is shortest beside the others, as text: " (i is 14
+// in blocks of 4 over tile)"; "" if all blocks together have at most a twentieth too many elements.
+const char *uneven_text(Arena *a, const Graph *lowered);
 // Returns the place of a layout rule or collective call as text, "gpt.mesh:45" or "--layout", or ""
 // if `pos` is no place.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);

@@ -169,6 +169,27 @@ IdleBlocks *idle_blocks(Arena *a, const Graph *lowered, uint32_t *n) {
   return out;
 }
 
+enum { UNEVEN_SHARE = 20 }; // a dim is named if its blocks have one in so many elements too many
+
+const char *uneven_text(Arena *a, const Graph *lowered) {
+  const DimTable *t = lowered->dims;
+  const char *text = "";
+  double most = 1.0 / UNEVEN_SHARE;
+  for (DimId d = 1; d <= dim_count(t); d++) {
+    const Dim *dim = dim_get(t, d), *whole = dim_get(t, dim->whole);
+    if (!dim->axes.n || dim->out || whole->local) continue;
+    int64_t parts = axes_size(lowered->mesh, dim->axes);
+    double room = (double)dim->size * (double)parts;
+    if ((whole->size + dim->size - 1) / dim->size < parts) continue; // idle_blocks has it
+    if (1 - (double)whole->size / room <= most) continue;
+    most = 1 - (double)whole->size / room;
+    text = arena_printf(a, " (%s is %lld in blocks of %lld over %s)", whole->name,
+                        (long long)whole->size, (long long)dim->size,
+                        axes_text(a, lowered->mesh, dim->axes));
+  }
+  return text;
+}
+
 // -- text ---------------------------------------------------------------------------------------
 
 static const char *lines_of(Arena *a, const Alike *g) {

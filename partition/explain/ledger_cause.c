@@ -38,11 +38,12 @@ static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader
 }
 
 // Sets out->why for a call that adds up partial sums: the reader is not linear and cannot work on
-// partial sums. For a linear reader sets nothing. Such a reader could work on partial sums, and the
-// placement chose the call because it sends fewer bytes.
+// partial sums. For a linear reader, and for layout(...), which asks for a split, sets nothing.
+// Such a reader could work on partial sums, and the placement chose the call because it sends fewer
+// bytes.
 static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
-  if (row && row->linear == LINEAR_NO)
+  if (row && row->linear == LINEAR_NO && graph_node(g, reader)->op != OP_PIN)
     out->why = arena_printf(a, "%s is not linear", node_source_name(g, reader));
 }
 

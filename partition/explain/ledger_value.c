@@ -130,7 +130,7 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
   v.computed = sharding_text(a, p->g, &node->dims, &p->result.computed[n]);
   v.seen = sharding_text(a, p->g, &node->dims, &settled);
   v.constant = !p->graph->given[n];
-  v.why = placement_why(l->placement, n);
+  v.why = placement_why(l->placement, l->diag, n);
   v.bytes = node_bytes(p->g, n);
   v.block_bytes = sharding_bytes(p->g, n, &settled);
   if (kind == VALUE_COMPUTED) v.kept_for = backward_uses(p, n);
@@ -302,6 +302,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
     const ValueUse *u = &use[i];
     const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin.why : NULL;
     const char *what = why && !strcmp(why, "optimizer") ? "the update of "
+                       : why && !strcmp(why, "norm")    ? ""
                        : u->backward && !u->gradient    ? "the gradient of "
                                                         : "";
     const char *of = u->of ? arena_printf(a, " for %s%s", what, u->of) : "";
@@ -313,8 +314,9 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
 
 // Prints a line about v, the gradient or an optimizer state of a parameter. `what` begins the line.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
-  fprintf(f, "  %s %s: computed %s, %s; %lld B a processor", what, v->name, v->computed, v->seen,
-          (long long)v->block_bytes);
+  fprintf(f, "  %s %s: computed %s", what, v->name, v->computed);
+  if (strcmp(v->computed, v->seen) != 0) fprintf(f, "; seen by its uses: %s", v->seen);
+  fprintf(f, "; %lld B a processor", (long long)v->block_bytes);
   if (v->calls)
     fprintf(f, "; %lld call%s, %lld B sent", (long long)v->calls, plural(v->calls),
             (long long)v->wire_bytes);
@@ -361,6 +363,13 @@ static void put_no_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValu
         f);
 }
 
+// Returns why the call of `row` moves value v. The values of a call may have causes of their own.
+static const char *why_moved(const LedgerRow *row, const ExplainedValue *v) {
+  for (uint32_t k = 0; k < row->nparts; k++)
+    if (!strcmp(row->part[k].value, v->name) && row->part[k].why) return row->part[k].why;
+  return row->fact->why ? row->fact->why : "";
+}
+
 // Returns what of value v the call of `row` moves if it is not v itself: another operation of the
 // statement that binds v, whose dims are others. "of take[b, t, d] at line 7; ", or "".
 static const char *moved_part(Arena *a, const Ledger *l, const LedgerRow *row,
@@ -387,7 +396,7 @@ static void put_cost(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
           axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
           c->backward ? "backward" : "forward", (long long)c->wire_bytes,
           c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
-          seconds_text(a, c->seconds), moved_part(a, l, row, v), c->why ? c->why : "",
+          seconds_text(a, c->seconds), moved_part(a, l, row, v), why_moved(row, v),
           ledger_remedy(a, l, row));
   for (uint32_t k = 0; k < row->nparts; k++) {
     const char *choice =

@@ -30,11 +30,28 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// Returns the name of the dim whose sum makes n partial over `axis`, or "it" if none is found.
+// Returns the name of the dim whose sum makes n partial over `axis`, or NULL if none is found.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
-  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
+  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : NULL;
+}
+
+// Returns the dims whose sums make n partial over the axes, with their verb: "b is", "b and h are",
+// each dim once, or "it is" if none is found.
+static const char *summed_dims(const Lower *l, NodeId n, Axes axes) {
+  const char *name[MAX_AXES], *text = "it";
+  int names = 0;
+  for (int i = 0; i < axes.n; i++) {
+    const char *dim = summed_dim(l, n, axes.at[i]);
+    int k = 0;
+    while (dim && k < names && strcmp(name[k], dim) != 0) k++;
+    if (dim && k == names) name[names++] = dim;
+  }
+  for (int i = 0; i < names; i++)
+    text = i ? arena_printf(l->scratch, "%s%s%s", text, i + 1 < names ? ", " : " and ", name[i])
+             : name[i];
+  return arena_printf(l->scratch, "%s %s", text, names > 1 ? "are" : "is");
 }
 
 static const char *use_text(const Lower *l, const Read *user, const char *how) {
@@ -47,6 +64,15 @@ static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
 
+// Returns what a conversion of several dims at once makes: "in full", "as b/rows d/cols".
+static const char *sharding_after(const Lower *l, NodeId n, const Sharding *s) {
+  bool splits = false;
+  for (int k = 0; k < graph_node(l->g, n)->dims.n; k++) splits |= s->split[k].n > 0;
+  if (!splits && !s->partial.n) return "in full";
+  return arena_printf(l->scratch, "as %s",
+                      sharding_text(l->scratch, l->g, &graph_node(l->g, n)->dims, s));
+}
+
 static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, const Read *user) {
   const Graph *g = l->g;
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
@@ -57,15 +83,12 @@ static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, cons
   if (s->op == OP_SLICE_OWN) return arena_printf(a, "replicated over %s; %s", axes, use);
   if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
     const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
-    return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how,
-                        axes, use);
+    return arena_printf(a, "%s %s and split over %s; %s", summed_dims(l, n, s->axes), how, axes,
+                        use);
   }
   if (s->from < 0)
     return arena_printf(a, "it is split otherwise over %s; %s", axes,
-                        use_text(l, user,
-                                 arena_printf(l->scratch, "as %s",
-                                              sharding_text(l->scratch, g, &graph_node(g, n)->dims,
-                                                            &s->sharding))));
+                        use_text(l, user, sharding_after(l, n, &s->sharding)));
   const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
   return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
 }

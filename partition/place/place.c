@@ -15,15 +15,21 @@
 
 #include <string.h>
 
-static const char *rule_text(const Placer *p, const LayoutRule *r, DimId d) {
+// Returns where a rule is written: "layout, line 23", "--layout" or "layout".
+static const char *rule_source(const Placer *p, const Diag *diag, Pos pos) {
+  const char *source = diag && pos.source ? diag_source_name(diag, pos.source) : "";
+  if (*source == '-') return source;
+  return pos.line ? arena_printf(p->arena, "layout, line %u", pos.line) : "layout";
+}
+
+static const char *rule_text(const Placer *p, const Diag *diag, const LayoutRule *r, DimId d) {
   const char *dim = r->dim ? dim_get(p->g->dims, d)->name : "all";
   const char *axes = r->none ? "none" : axes_text(p->arena, p->g->mesh, r->axes);
   const char *soft = r->soft ? "soft " : "";
-  if (!r->pos.line) return arena_printf(p->arena, "%s%s -> %s (layout)", soft, dim, axes);
-  return arena_printf(p->arena, "%s%s -> %s (layout, line %u)", soft, dim, axes, r->pos.line);
+  return arena_printf(p->arena, "%s%s -> %s (%s)", soft, dim, axes, rule_source(p, diag, r->pos));
 }
 
-static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
+static const char *said_by(const Placer *p, const Diag *diag, NodeId n, int k, int axis) {
   const Request *w = p->request[n];
   const Node *node = graph_node(p->g, n);
   const char *dim = dim_get(p->g->dims, node->dims.at[k])->name, *on = p->g->mesh->axis[axis].name;
@@ -33,26 +39,48 @@ static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
   int rule = axes_has(w->hard[k], axis)   ? w->rule[k]
              : axes_has(w->soft[k], axis) ? w->soft_rule[axis]
                                           : 0;
-  if (rule) return rule_text(p, &p->result.layout->rule[rule - 1], node->dims.at[k]);
+  if (rule) return rule_text(p, diag, &p->result.layout->rule[rule - 1], node->dims.at[k]);
   return arena_printf(p->arena, "%s over %s (as its %s)", dim, on,
                       node->nargs ? "arguments or users" : "users");
 }
 
-const char *placement_why(const Placement *placement, NodeId n) {
+// Returns the sums before n whose partial sums n passes on: "east is summed over cols at line 20".
+// Empty if n begins all of its sums.
+static const char *passed_sums(const Placer *p, NodeId n) {
+  const Axes partial = p->result.computed[n].partial;
+  const char *text = "";
+  for (int i = 0; i < partial.n; i++) {
+    int inner;
+    NodeId begin = partial_sum_begin(p, n, partial.at[i], &inner);
+    if (!begin || begin == n) continue;
+    const Node *sum = graph_node(p->g, begin);
+    text = arena_printf(p->arena, "%s%s%s is summed over %s at line %u", text, *text ? "; " : "",
+                        dim_get(p->g->dims, sum->attr.dims[inner])->name,
+                        p->g->mesh->axis[partial.at[i]].name, sum->origin.pos.line);
+  }
+  return text;
+}
+
+const char *placement_why(const Placement *placement, const Diag *diag, NodeId n) {
   const Placer *p = placer_of(placement);
   const Node *node = graph_node(p->g, n);
   const Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
-  const char *text = "";
+  const char *text = "", *before = "";
   for (int k = 0; k < node->dims.n; k++)
-    for (int i = 0; i < settled->split[k].n; i++)
-      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "",
-                          said_by(p, n, k, settled->split[k].at[i]));
+    for (int i = 0; i < settled->split[k].n; i++) {
+      const char *said = said_by(p, diag, n, k, settled->split[k].at[i]);
+      if (!strcmp(said, before)) continue; // one rule for several axes
+      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", said);
+      before = said;
+    }
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
       text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
                           dim_get(p->g->dims, node->attr.dims[i])->name,
                           node->op == OP_TOP_K ? "searched" : "summed",
                           axes_text(p->arena, p->g->mesh, p->inner[n][i]));
+  const char *passed = passed_sums(p, n);
+  if (*passed) text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", passed);
   if (at->partial.n && !*text) text = "takes partial sums and gives partial sums";
   return *text ? text : "no rule names its dims";
 }
