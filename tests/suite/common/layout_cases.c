@@ -58,8 +58,8 @@ static void check_seen(bool wanted_op(const OpRow *)) {
   }
 }
 static bool any_op(const OpRow *row) { return row->text != NULL; }
-static bool is_structure(const OpRow *row) { // matrices amplify errors too much for random graphs
-  return row->cls != POINTWISE && row->cls != REDUCE && row->cls != SOURCE && row->cls != MATRIX;
+static bool is_structure(const OpRow *row) { // of matrices: if random graphs have more
+  return row->cls == MATRIX ? random_has_more : row->cls > REDUCE;
 }
 
 // -- the shardings that were seen, of each op on each mesh --------------------------------------

@@ -202,7 +202,7 @@ static Grow *const grow_other[] = {random_window, random_window, random_window, 
                                    random_mark,   random_loop,   random_loop};
 
 NodeId random_node(Maker *m, NodeId x, NodeId y) {
-  if (m->more && !maker_draw(m, 5)) return random_more(m, x, y);
+  if (m->more && !maker_draw(m, 3)) return random_more(m, x, y);
   Grow *one = maker_draw(m, 3) ? grow_plain[maker_draw(m, countof(grow_plain))]
                                : grow_other[maker_draw(m, countof(grow_other))];
   return one(m, x, y);
@@ -210,23 +210,20 @@ NodeId random_node(Maker *m, NodeId x, NodeId y) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Returns true if a loop over t can be in region r: no loop around it runs over t.
-static bool is_free(Maker *m, RegionId r, DimId t) {
+bool random_loop_fits(Maker *m, RegionId r, DimId t) {
   for (; r; r = region_get(m->g, r)->parent)
     if (region_get(m->g, r)->t == t) return false;
   return true;
 }
 
-static NodeId random_start(Maker *m, const Dims *dims, NodeId x, NodeId y, DimId t) {
+NodeId random_start(Maker *m, const Dims *dims, NodeId x, NodeId y, DimId t) {
   uint32_t kind = maker_draw(m, 3);
   if (kind == 0) return graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {t}});
   if (kind == 1 && dims_equal(&graph_node(m->g, y)->dims, dims)) return y;
   return graph_broadcast(m->g, graph_const(m->g, TYPE_F32, maker_draw(m, 2)), dims);
 }
 
-// Returns a next value for a carry over `dims`, from any value of the loop: half of the carry plus
-// the mean of the value.
-static NodeId random_next(Maker *m, NodeId carry, NodeId z) {
+NodeId random_next(Maker *m, NodeId carry, NodeId z) {
   const Dims *keep = &graph_node(m->g, carry)->dims;
   Dims over = {0};
   Dims have = graph_node(m->g, z)->dims;
@@ -273,7 +270,7 @@ static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
       !region_encloses(m->g, graph_node(m->g, y)->region, around))
     return 0;
   Body b = {.t = random_dim(m, &keep), .carries = 1 + (int)maker_draw(m, 2)};
-  if (!is_free(m, around, b.t)) return 0;
+  if (!random_loop_fits(m, around, b.t)) return 0;
   dims_remove(&keep, b.t);
   bool read = maker_draw(m, 2), reverse = maker_draw(m, 2);
   b.region = graph_region(m->g, &(Region){.parent = around,

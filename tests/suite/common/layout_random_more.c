@@ -1,5 +1,7 @@
 // Adds to random graphs what most of them lack: operations on other types than f32, on matrices,
-// and guarded regions, as `cond` makes them.
+// and guarded regions, as `cond` and a scan with `while` make them.
+#include <string.h>
+
 #include "tests/suite/common/layout_random.h"
 
 static const Dims *dims_of(Maker *m, NodeId x) { return &graph_node(m->g, x)->dims; }
@@ -90,7 +92,7 @@ static NodeId regular_matrix(Maker *m, NodeId x) {
 static NodeId random_matrix(Maker *m, NodeId x, NodeId y) {
   static const Op ops[] = {OP_CHOLESKY, OP_TRIANGULAR_SOLVE, OP_SOLVE,
                            OP_SOLVE,    OP_DETERMINANT,      OP_LOGDET};
-  if (!dims_has(dims_of(m, x), m->d) || dims_has(dims_of(m, x), m->e)) return 0;
+  if (!(x = random_rows(m, x))) return 0;
   NodeId a = regular_matrix(m, x);
   Op op = ops[maker_draw(m, countof(ops))];
   if (!a) return 0;
@@ -106,34 +108,39 @@ static NodeId random_matrix(Maker *m, NodeId x, NodeId y) {
 
 // -- guarded regions ------------------------------------------------------------------------------
 
-// A guarded region: carry 0 is the guard, carries 1 and 2 are x and y, carry 3 is the result.
+// A guarded region: carry 0 is the guard, carries 1 and 2 are x and y; the results follow.
+enum { ENTRIES = 3, RESULTS = 2 };
 typedef struct Guarded {
   RegionId region;
-  NodeId carry[4];
+  NodeId carry[ENTRIES];
 } Guarded;
 
-static NodeId guarded_carry(Maker *m, Guarded *r, uint32_t k, NodeId start) {
-  return r->carry[k] =
-             graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = r->region, .carry = k});
+static NodeId carry_of(Maker *m, RegionId region, uint32_t k, NodeId start) {
+  return graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = region, .carry = k});
 }
 
 // Opens a region that runs if `guard`, a scalar, is true.
 static Guarded guarded_begin(Maker *m, RegionId around, DimId once, NodeId guard, NodeId x,
                              NodeId y) {
+  NodeId start[ENTRIES] = {guard, x, y};
   Guarded r = {.region =
                    graph_region(m->g, &(Region){.parent = around, .t = once, .guarded = true})};
-  guarded_carry(m, &r, 0, guard);
-  guarded_carry(m, &r, 1, x);
-  guarded_carry(m, &r, 2, y);
+  for (uint32_t i = 0; i < ENTRIES; i++) r.carry[i] = carry_of(m, r.region, i, start[i]);
   return r;
 }
 
-// Returns the result: `next` if the region runs, else `start`.
-static NodeId guarded_end(Maker *m, Guarded *r, NodeId start, NodeId next) {
-  NodeId result = guarded_carry(m, r, 3, start);
-  NodeId scan = graph_add(m->g, OP_SCAN, 4, (NodeId[]){r->carry[0], r->carry[1], r->carry[2], next},
-                          &(Attr){.region = r->region});
-  return graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, result}, NULL);
+// Sets out[] to the n results: `next` if the region runs, else `start`.
+static void guarded_end(Maker *m, const Guarded *r, uint32_t n, const NodeId *start,
+                        const NodeId *next, NodeId *out) {
+  NodeId args[ENTRIES + RESULTS], result[RESULTS];
+  memcpy(args, r->carry, sizeof r->carry);
+  for (uint32_t i = 0; i < n; i++) {
+    result[i] = carry_of(m, r->region, ENTRIES + i, start[i]);
+    args[ENTRIES + i] = next[i];
+  }
+  NodeId scan = graph_add(m->g, OP_SCAN, (int)(ENTRIES + n), args, &(Attr){.region = r->region});
+  for (uint32_t i = 0; i < n; i++)
+    out[i] = graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, result[i]}, NULL);
 }
 
 // Returns a bool scalar of which rounding decides nothing: by the step, which is 3, or whether any
@@ -153,27 +160,81 @@ static DimId once_dim(Maker *m, RegionId around) {
   return d ? d : dim_add(m->dims, name, 1, (Pos){0});
 }
 
+static NodeId zeros(Maker *m, const Dims *over) {
+  Dims dims = *over;
+  return graph_broadcast(m->g, number(m, TYPE_F32, 0), &dims);
+}
+
+// Returns a value of one to three operations, the first of them on x.
+static NodeId random_chain(Maker *m, NodeId x, NodeId y) {
+  for (uint32_t i = 1 + maker_draw(m, 3); i > 0; i--) {
+    NodeId next = random_node(m, x, y);
+    if (next) x = next;
+  }
+  return x;
+}
+
+// Returns whether a region can be added in that of x, and y be read there.
+static bool region_fits(Maker *m, NodeId x, NodeId y) {
+  RegionId around = graph_node(m->g, x)->region;
+  return region_depth(m->g, around) <= 1 &&
+         region_encloses(m->g, graph_node(m->g, y)->region, around);
+}
+
 static NodeId random_cond(Maker *m, NodeId x, NodeId y) {
   RegionId around = graph_node(m->g, x)->region;
-  if (region_depth(m->g, around) > 1 || !region_encloses(m->g, graph_node(m->g, y)->region, around))
-    return 0;
+  if (!region_fits(m, x, y)) return 0;
   DimId once = once_dim(m, around);
-  NodeId guard = random_guard(m, x), other = graph_unary(m->g, OP_NOT, guard);
+  NodeId guard = random_guard(m, x), other = graph_unary(m->g, OP_NOT, guard), result;
   Guarded yes = guarded_begin(m, around, once, guard, x, y);
-  NodeId z = yes.carry[1];
-  for (uint32_t i = 1 + maker_draw(m, 3); i > 0; i--) {
-    NodeId next = random_node(m, z, yes.carry[2]);
-    if (next) z = next;
-  }
+  NodeId z = random_chain(m, yes.carry[1], yes.carry[2]), none = zeros(m, dims_of(m, z));
   Dims over = *dims_of(m, z), all = *dims_of(m, y);
-  NodeId first = guarded_end(m, &yes, graph_broadcast(m->g, number(m, TYPE_F32, 0), &over), z);
+  guarded_end(m, &yes, 1, &none, &z, &result);
   Guarded no = guarded_begin(m, around, once, other, x, y);
   NodeId mean = all.n ? graph_reduce(m->g, OP_MEAN, no.carry[2], &all) : no.carry[2];
-  return guarded_end(m, &no, first, graph_broadcast(m->g, graph_unary(m->g, OP_TANH, mean), &over));
+  NodeId next = graph_broadcast(m->g, graph_unary(m->g, OP_TANH, mean), &over);
+  guarded_end(m, &no, 1, &result, &next, &result);
+  return result;
+}
+
+// Returns whether the loop goes on: by the position along t, or as random_guard.
+static NodeId goes_on(Maker *m, RegionId loop, DimId t, NodeId h) {
+  if (maker_draw(m, 3) == 0) return random_guard(m, h);
+  NodeId index = graph_index(m->g, t);
+  Attr at = {.region = loop, .ndims = 1, .dims = &t};
+  return graph_binary(m->g, OP_LT, graph_add(m->g, OP_AT, 1, &index, &at),
+                      number(m, TYPE_I32, maker_draw(m, 8)));
+}
+
+// Adds a loop over a dim of x that ends when a condition is false for the first time. Its result is
+// the last value of its carry h, or values of all steps, which are zero after the end.
+//
+//   scan t (h = start) while c { z = operations on h and x; h = h / 2 + mean of z; yield z }
+static NodeId random_while(Maker *m, NodeId x, NodeId y) {
+  RegionId around = graph_node(m->g, x)->region;
+  Dims keep = *dims_of(m, x);
+  if (!keep.n || !region_fits(m, x, y)) return 0;
+  DimId t = random_dim(m, &keep);
+  if (!random_loop_fits(m, around, t) || dims_has(dims_of(m, y), t)) return 0;
+  dims_remove(&keep, t);
+  bool reverse = maker_draw(m, 2);
+  RegionId loop = graph_region(m->g, &(Region){.parent = around, .t = t, .reverse = reverse});
+  NodeId h = carry_of(m, loop, 0, random_start(m, &keep, x, y, t)),
+         alive = carry_of(m, loop, 1, number(m, TYPE_BOOL, 1));
+  NodeId go = graph_binary(m->g, OP_AND, alive, goes_on(m, loop, t, h));
+  NodeId now = graph_add(m->g, OP_AT, 1, &x, &(Attr){.region = loop, .ndims = 1, .dims = &t});
+  Guarded body = guarded_begin(m, loop, once_dim(m, loop), go, now, h);
+  NodeId z = random_chain(m, body.carry[1], body.carry[2]);
+  if (dims_has(dims_of(m, z), t)) z = body.carry[1];
+  NodeId start[RESULTS] = {h, zeros(m, dims_of(m, z))}, out[RESULTS];
+  guarded_end(m, &body, RESULTS, start, (NodeId[]){random_next(m, body.carry[2], z), z}, out);
+  NodeId scan = graph_add(m->g, OP_SCAN, 2, (NodeId[]){out[0], go}, &(Attr){.region = loop});
+  if (maker_draw(m, 2)) return graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, h}, NULL);
+  return graph_add(m->g, OP_COLLECT, 2, (NodeId[]){scan, out[1]}, &(Attr){.ndims = 1, .dims = &t});
 }
 
 NodeId random_more(Maker *m, NodeId x, NodeId y) {
-  static Grow *const grow[] = {random_typed,  random_typed,  random_integer, random_truth,
-                               random_matrix, random_matrix, random_cond};
+  static Grow *const grow[] = {random_typed, random_integer, random_truth,     random_matrix,
+                               random_cond,  random_while,   random_transform, random_factors};
   return grow[maker_draw(m, countof(grow))](m, x, y);
 }
