@@ -74,14 +74,23 @@ static double next_error(uint64_t *state) {
   return z & 1 ? -size : size;
 }
 
+// Returns x, of type t, plus a random error of at most `bound`. If the run rounds, bf16 and f16 are
+// rounded, and only the rest of the bound is random.
+static double with_error(EvalRun *run, Dtype t, double x, double bound) {
+  double e = next_error(run->errors);
+  if (!run->rounds || (t != TYPE_BF16 && t != TYPE_F16)) return x + bound * e;
+  double rest = bound - unit_roundoff(t) * fabs(x) - least_subnormal(t);
+  return dtype_round(t, rest > 0 ? x + rest * e : x);
+}
+
 // Adds a random error to each element of t, the result of node n, and sets the error bounds of all
 // elements to 0. A cast gets no error, because IEEE 754 determines its result.
-static void perturb(const Node *n, Tensor *t, uint64_t *state) {
+static void perturb(EvalRun *run, const Node *n, Tensor *t) {
   for (int64_t i = 0; i < t->elements; i++) {
     if (n->op == OP_CAST)
       t->value[i] = dtype_round(t->type, t->value[i]);
     else if (dtype_is_float(t->type) && isfinite(t->value[i]))
-      t->value[i] += t->bound[i] * next_error(state);
+      t->value[i] = with_error(run, t->type, t->value[i], t->bound[i]);
     t->bound[i] = 0;
   }
 }
@@ -100,7 +109,7 @@ static void run_on(EvalRun *run, NodeId n, int64_t r) {
   for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++)
     c.arg[k] = eval_at(run->e, c.n->args[k], r);
   eval_rule[c.n->op](&c);
-  if (run->errors) perturb(c.n, c.out, run->errors);
+  if (run->errors) perturb(run, c.n, c.out);
   arena_reset(run->scratch, mark);
 }
 
@@ -120,7 +129,7 @@ void eval_node(EvalRun *run, NodeId n) {
 }
 
 static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
-                     uint64_t *errors) {
+                     uint64_t *errors, bool rounds) {
   Eval *e = arena_new_of(a, Eval);
   bool lowered = g->stage >= STAGE_LOWER;
   *e = (Eval){.graph = g, .processors = lowered ? mesh_size(g->mesh) : 1};
@@ -131,7 +140,8 @@ static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *
                  .nfeeds = nfeeds,
                  .feeds = feeds,
                  .step = step,
-                 .errors = errors};
+                 .errors = errors,
+                 .rounds = rounds};
   run.nodes = region_nodes(a, g);
   run.now = arena_array(a, int64_t, g->region.n + 1);
   eval_region(&run, 0);
@@ -140,12 +150,12 @@ static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *
 }
 
 Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step) {
-  return run_all(a, g, nfeeds, feeds, step, NULL);
+  return run_all(a, g, nfeeds, feeds, step, NULL, false);
 }
 
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
-                         int64_t step, uint64_t seed) {
-  return run_all(a, g, nfeeds, feeds, step, &seed);
+                         int64_t step, uint64_t seed, bool rounds) {
+  return run_all(a, g, nfeeds, feeds, step, &seed, rounds);
 }
 
 // -- assembling whole tensors from blocks --------------------------------------------------------

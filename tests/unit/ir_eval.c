@@ -554,7 +554,7 @@ static void test_unknown_products(void **state) {
 }
 
 // Random errors stay within the bound of one operation, are zero where nothing rounds, and are a
-// single rounding for a cast.
+// single rounding for a cast; in a run that rounds, for every operation in bf16.
 static void test_perturbed(void **state) {
   (void)state;
   World w;
@@ -564,16 +564,19 @@ static void test_perturbed(void **state) {
   NodeId v = vector(&w, "x", TYPE_F32, c, 3, x);
   NodeId sum = reduce1(&w, OP_SUM, v, c), third = graph_binary(w.g, OP_DIV, v, sum);
   NodeId narrow = graph_cast(w.g, graph_const(w.g, TYPE_F32, 0.1), TYPE_BF16);
+  NodeId square = graph_binary(w.g, OP_MUL, narrow, narrow);
   NodeId best = reduce1(&w, OP_ARGMAX, third, c);
   const Eval *plain = run(&w);
   bool moved = false;
   for (uint64_t seed = 1; seed < 5; seed++) {
-    Eval *e = eval_run_perturbed(w.a, w.g, w.nfeeds, w.feed, 0, seed);
+    Eval *e = eval_run_perturbed(w.a, w.g, w.nfeeds, w.feed, 0, seed, false);
     double off = fabs(eval_at(e, third, 0)->value[0] - eval_at(plain, third, 0)->value[0]);
     assert_true(off <= eval_at(plain, third, 0)->bound[0]);
     moved = moved || off > 0;
     assert_true(eval_at(e, sum, 0)->value[0] == 6 && eval_at(e, best, 0)->value[0] == 2);
     assert_true(eval_at(e, narrow, 0)->value[0] == dtype_round(TYPE_BF16, (double)0.1F));
+    e = eval_run_perturbed(w.a, w.g, w.nfeeds, w.feed, 0, seed, true);
+    assert_true(eval_at(e, square, 0)->value[0] == 0x1.48p-7); // of 0x1.4852p-7
   }
   assert_true(moved);
   end(&w);
