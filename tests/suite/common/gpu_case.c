@@ -55,7 +55,7 @@ static void run_case(CaseRun *run) {
 
 bool gpu_case_check(int i, GpuRunner *r, uint32_t kernel) {
   GpuCase context = {r, kernel, false};
-  return case_check(i, run_case, &context) && !context.differ;
+  return case_check(i, 1, &(CaseWay){.run = run_case, .context = &context}) && !context.differ;
 }
 
 // -- a suite ------------------------------------------------------------------------------------

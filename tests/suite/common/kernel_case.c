@@ -166,36 +166,59 @@ static bool same_status(const Case *c, const KernelRun *r, const Status *s) {
   return false;
 }
 
-bool case_check(int i, void (*run)(CaseRun *r), void *context) {
-  const Case *c = &cases[i];
-  char *want[MAX_P], *got[MAX_P];
-  int64_t n[MAX_P];
+static size_t bytes_of(const Case *c, int p) {
+  return (size_t)(elements(c, p) * dtype_bytes(c->ptr[p].type)) + 2 * GUARD;
+}
+
+// Sets to[] to copies of the memory of all pointers, which lie between guards.
+static void copy_memory(const Case *c, char *const *from, char **to) {
   for (int p = 0; p < c->k.nptr; p++) {
-    n[p] = elements(c, p);
-    size_t bytes = (size_t)(n[p] * dtype_bytes(c->ptr[p].type)) + 2 * GUARD;
-    want[p] = calloc(bytes, 1);
-    got[p] = aligned_alloc(64, (bytes + 63) / 64 * 64); // for streamed stores
-    want[p] += GUARD;
-    fill(c, p, want[p], n[p]);
-    memcpy(got[p], want[p] - GUARD, bytes);
-    got[p] += GUARD;
+    size_t bytes = bytes_of(c, p);
+    to[p] = aligned_alloc(64, (bytes + 63) / 64 * 64); // for streamed stores
+    memcpy(to[p], from[p] - GUARD, bytes);
+    to[p] += GUARD;
   }
-  KernelRun *r = calloc(1, sizeof *r);
+}
+
+static void free_memory(const Case *c, char *const *mem) {
+  for (int p = 0; p < c->k.nptr; p++) free(mem[p] - GUARD);
+}
+
+static void interpret(const Case *c, char *const *mem, KernelRun *r) {
   r->slot = c->slot;
   r->num = c->num;
   r->k = &c->k;
-  r->mem = want;
+  r->mem = mem;
   kernel_interpret(r);
-  CaseRun code = {.c = c, .i = i, .mem = got, .elements = n, .context = context};
-  run(&code);
-  bool ok = same_status(c, r, &code.status);
+}
+
+bool case_check(int i, int nways, CaseWay *way) {
+  const Case *c = &cases[i];
+  char *before[MAX_P], *want[MAX_P], *got[MAX_P];
+  int64_t n[MAX_P];
   for (int p = 0; p < c->k.nptr; p++) {
-    ok = ok && same_memory(c, p, got[p], want[p], n[p]);
-    free(want[p] - GUARD);
-    free(got[p] - GUARD);
+    n[p] = elements(c, p);
+    before[p] = (char *)calloc(bytes_of(c, p), 1) + GUARD;
+    fill(c, p, before[p], n[p]);
   }
+  KernelRun *r = calloc(1, sizeof *r);
+  copy_memory(c, before, want);
+  interpret(c, want, r);
+  bool all = true;
+  for (int k = 0; k < nways; k++) {
+    copy_memory(c, before, got);
+    CaseRun code = {.c = c, .i = i, .mem = got, .elements = n, .context = way[k].context};
+    way[k].run(&code);
+    way[k].good = same_status(c, r, &code.status);
+    for (int p = 0; p < c->k.nptr && way[k].good; p++)
+      way[k].good = same_memory(c, p, got[p], want[p], n[p]);
+    all = all && way[k].good;
+    free_memory(c, got);
+  }
+  free_memory(c, want);
+  free_memory(c, before);
   free(r);
-  return ok;
+  return all;
 }
 
 // -- making kernels -----------------------------------------------------------------------------
@@ -297,8 +320,12 @@ Program *cases_program(Arena *a, Kernel ***kernels) {
   return p;
 }
 
-static void run_width(int width, int *passed, int *failed) {
-  Arena *a = arena_new();
+enum { WIDTHS = 3 };
+static const int widths[WIDTHS] = {512, 256, 128};
+
+// Compiles all cases for vectors of `width` bits. Returns NULL after printing an error. The code is
+// called by way->run.
+static Code *compile(Arena *a, int width, CaseWay *way) {
   Diag *d = diag_new(a);
   Kernel **kernels;
   Program *p = cases_program(a, &kernels);
@@ -310,18 +337,9 @@ static void run_width(int width, int *passed, int *failed) {
       d);
   printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases,
          1e3 * (seconds() - start) / ncases);
-  if (!code) {
-    diag_print(d, stdout, false);
-    *failed += ncases;
-  } else {
-    for (int i = 0; i < ncases; i++) {
-      bool ok = case_check(i, run_code, p->kernel);
-      if (!ok) printf("FAIL %d bit: %s\n%s", width, cases[i].name, kernel_print(a, &cases[i].k));
-      *(ok ? passed : failed) += 1;
-    }
-  }
-  code_free(code);
-  arena_free(a);
+  if (!code) diag_print(d, stdout, false);
+  *way = (CaseWay){.run = run_code, .context = p->kernel};
+  return code;
 }
 
 static bool verify_all(void) {
@@ -350,9 +368,28 @@ int cases_run(int argc, char **argv) {
     printf("0 passed, 0 failed, %d skipped\n", 3 * ncases);
     return 0;
   }
-  static const int widths[] = {512, 256, 128};
-  for (size_t i = 0; i < countof(widths); i++)
-    if (!only || only == widths[i]) run_width(widths[i], &passed, &failed);
+  Arena *a = arena_new();
+  CaseWay way[WIDTHS];
+  Code *code[WIDTHS];
+  int width[WIDTHS], n = 0;
+  for (int w = 0; w < WIDTHS; w++) {
+    if (only && only != widths[w]) continue;
+    width[n] = widths[w];
+    if ((code[n] = compile(a, widths[w], &way[n])))
+      n++;
+    else
+      failed += ncases;
+  }
+  for (int i = 0; i < ncases && n > 0; i++) {
+    (void)case_check(i, n, way);
+    for (int w = 0; w < n; w++) {
+      if (!way[w].good)
+        printf("FAIL %d bit: %s\n%s", width[w], cases[i].name, kernel_print(a, &cases[i].k));
+      *(way[w].good ? &passed : &failed) += 1;
+    }
+  }
+  for (int w = 0; w < n; w++) code_free(code[w]);
+  arena_free(a);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed != 0;
 }

@@ -72,8 +72,14 @@ typedef struct CaseRun {
   Status status;           // the result
   void *context;
 } CaseRun;
-// Runs case i by `run` and by the interpreter, and compares the results. Prints what differs.
-bool case_check(int i, void (*run)(CaseRun *r), void *context);
+typedef struct CaseWay {
+  void (*run)(CaseRun *r);
+  void *context;
+  bool good; // set by case_check: whether the results are those of the interpreter
+} CaseWay;
+// Runs case i in each of the ways, and by the interpreter. Prints what differs. Returns whether all
+// are good.
+bool case_check(int i, int nways, CaseWay *way);
 // Returns a program of all cases, and its kernels in *kernels.
 Program *cases_program(Arena *a, Kernel ***kernels);
 

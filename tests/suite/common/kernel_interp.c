@@ -101,7 +101,6 @@ static double gate_op(Op op, double a) {
 // Computes one op. Arguments are already converted to type `t` where the op computes in its own
 // type.
 static double float_op(Op op, double a, double b, double c) {
-  double e = exp(-fabs(a));
   switch ((int)op) {
   case OP_NEG: return -a;
   case OP_EXP: return exp(a);
@@ -119,10 +118,10 @@ static double float_op(Op op, double a, double b, double c) {
   case OP_SIN: return sin(a);
   case OP_COS: return cos(a);
   case OP_TANH: return tanh(a);
-  case OP_SIGMOID: return a < 0 ? e / (1 + e) : 1 / (1 + e);
+  case OP_SIGMOID: return logistic(a);
   case OP_RELU: return a < 0 ? 0 : a;
   case OP_ERF: return erf(a);
-  case OP_SOFTPLUS: return isnan(a) ? a : fmax(a, 0) + log1p(e);
+  case OP_SOFTPLUS: return isnan(a) ? a : fmax(a, 0) + log1p(exp(-fabs(a)));
   case OP_RECIPROCAL: return 1 / a;
   case OP_ADD:
   case OP_SUM: return a + b;
