@@ -26,7 +26,7 @@ static const struct {
   const char *name;
   int most, most_emulated;
 } cut[] = {{"b", 8, 4},         {"h", 64, 64},      {"depth", 2, 2},
-           {"y", INT_MAX, 16},  {"x", INT_MAX, 16}, {"c1", INT_MAX, 8},
+           {"y", 16, 16},       {"x", 16, 16},      {"c1", INT_MAX, 8},
            {"c2", INT_MAX, 16}, {"t", INT_MAX, 32}, {"vocab", INT_MAX, 64}};
 enum { MAX_WORDS = 40, MAX_LAYOUTS = 12, LINE = 400, MOST_CALLS = 9 };
 static int passed, failed, skipped;
