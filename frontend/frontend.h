@@ -17,6 +17,7 @@ typedef struct Setting {
   const char *path;
   Ast *value;             // expression
   bool used;              // set by model_build, which reports an unused setting as an error
+  const char *near;       // set by model_build: of an unused one, a path that a block has; or NULL
   struct Setting *before; // set by model_build: the previous setting of the same path, or NULL
   Pos pos;
 } Setting;

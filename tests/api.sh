@@ -58,8 +58,22 @@ must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$tmp/prefix/share/mesh
 cat >use.cpp <<'END'
 #include <meshc.h>
 #include <cstring>
+/* Hints name no options of the program: "give it, or say --params-partial ...". */
+static bool lacks_option(meshc_error **error) {
+  const char *one = "dim b = 2\nparam w[b] = 1\noutput y = w\n", *two = "dim b = 2\nparam w[b] = 1\nparam v[b] = 1\noutput y = w + v\n";
+  meshc_model *from = meshc_open_text(one, std::strlen(one), nullptr, nullptr, error);
+  meshc_model *to = meshc_open_text(two, std::strlen(two), nullptr, nullptr, error);
+  bool loads = !from || !to || meshc_save(from, "one.safetensors", error) || !meshc_load(to, "one.safetensors", error);
+  bool good = !loads && *error && std::strcmp(meshc_error_at(*error, 0)->hint, "give it") == 0;
+  meshc_error_free(*error);
+  *error = nullptr;
+  meshc_close(from);
+  meshc_close(to);
+  return good;
+}
 int main() {
   meshc_error *error = nullptr;
+  if (!lacks_option(&error)) return 3;
   const char *text = "input x[b]\ndim b = 2\noutput y = x * 2\n";
   meshc_model *model = meshc_open_text(text, std::strlen(text), nullptr, nullptr, &error);
   if (!model || meshc_abi_version() != MESHC_ABI_VERSION) return 1;

@@ -3,6 +3,17 @@
 # Ends in `N passed, N failed, N skipped`.
 . "$(dirname "$0")/common.sh"
 
+# A small limit of the stack: a soft one is raised, a hard one is an error. Sanitizers may need more to start.
+printf 'dim n = 3\noutput y = index[n]\n' >"$tmp/small.mesh"
+if (ulimit -s 128; "$meshc" version >/dev/null 2>&1); [ $? -lt 128 ]; then
+  (ulimit -S -s 128; "$meshc" run "$tmp/small.mesh" >"$tmp/out" 2>"$tmp/err")
+  holds "a soft limit of the stack" $? 0
+  (ulimit -s 128; "$meshc" run "$tmp/small.mesh" >"$tmp/out" 2>"$tmp/err")
+  holds "a hard limit of the stack" "$? $(grep -c 'the stack may have 128.0 KiB, and meshc needs 256.0 KiB' "$tmp/err")" '7 1'
+else
+  skip 2
+fi
+
 # want CODE NAME FILE [OPTION...]: `check` ends with that code and says something, within two minutes
 want() {
   wanted=$1 named=$2

@@ -12,6 +12,22 @@ clean() {
 use_mpi
 "$build/generate" "$tmp" || exit 1
 
+# -- what a rank alone has wrong, and what does not fit ---------------------------------------------------------------
+
+mkdir "$tmp/here" "$tmp/there"
+printf 'dim n = 4\noutput y = index[n]\nmesh p = 2\nlayout n -> p\n' >"$tmp/here/small.mesh"
+if [ -n "$have_mpi" ]; then
+  (cd "$tmp/here" && mpirun -q -n 1 "$meshc" run small.mesh : -n 1 --wdir ../there "$meshc" run small.mesh) >"$tmp/log" 2>&1
+  check "a model that one rank lacks" grep -q "error: rank 1 cannot read the model small.mesh: No such file" "$tmp/log"
+  check "the folder of that rank" grep -q "its folder is .*/there" "$tmp/log"
+  mpirun -q -n 2 "$meshc" run "$tmp/here/small.mesh" --np 4 >"$tmp/log" 2>&1
+  check "--np of another number than that of mpirun" grep -q "error: --np 4, and the MPI launcher has started 2 ranks" "$tmp/log"
+  mpirun -q -n 2 "$meshc" run "$tmp/here/small.mesh" --np 2 >"$tmp/log" 2>&1
+  check "--np of the number of mpirun" grep -q '\[0, 1, 2, 3\]' "$tmp/log"
+else
+  skip 4
+fi
+
 # -- the same bits ------------------------------------------------------------------------------------------
 
 cat >"$tmp/mlp.mesh" <<'X'

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "frontend/driver/session.h"
@@ -21,12 +22,30 @@ static bool colour(void) {
   return (!no || !*no) && isatty(STDERR_FILENO);
 }
 
+enum { STACK_LEAST = 256 << 10 }; // bytes; a command has been seen to take 100 KiB
+
+// Refuses a limit of the stack with which the process would end in a crash. A soft limit is raised,
+// by starting the program again: threads take their stacks from the limit at the start. Returns
+// false after an error.
+static bool stack_suffices(Session *s, char **argv) {
+  struct rlimit stack;
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_LEAST) return true;
+  rlim_t now = stack.rlim_cur;
+  stack.rlim_cur = stack.rlim_max < 4 * STACK_LEAST ? stack.rlim_max : 4 * STACK_LEAST;
+  if (stack.rlim_cur >= STACK_LEAST && setrlimit(RLIMIT_STACK, &stack) == 0)
+    execv("/proc/self/exe", argv);
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "the stack may have %s, and meshc needs %s",
+             bytes_text(s->arena, (int64_t)now), bytes_text(s->arena, STACK_LEAST));
+  return diag_hint(s->diag, "raise its limit: ulimit -s 1024");
+}
+
 static int run(Session *s, Options *options, int argc, char **argv) {
   if (argc < 2) {
     help_program(stderr);
     return 2;
   }
   s->opt = options;
+  if (!stack_suffices(s, argv)) return diag_exit(s->diag);
   if (!options_parse(options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
   if (options->help) {
     if (options->command == COMMAND_COUNT)

@@ -241,8 +241,9 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
   const OptionUse *use = option_use(o, id);
   for (*out = 0; use && *out < n && strcmp(word[*out], use->text) != 0;) ++*out;
   if (*out < n) return true;
-  return diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
-                    option_row[id].argument, use->text);
+  diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
+             option_row[id].argument, use->text);
+  return diag_nearest(d, use->text, word, (size_t)n) && false;
 }
 
 bool option_form(const Options *o, Diag *d, Form *out) {

@@ -92,6 +92,22 @@ static bool holes_known(Session *s, const MapLine *line, Pos pos) {
   return true;
 }
 
+// Warns about a line whose left side is the name of no parameter or state of the model. Names of
+// the optimizer's state are those of a training step, which may not be known yet.
+static void warn_unmatched(Session *s, const MapLine *line, Pos pos) {
+  const Graph *g = s->model ? s->model->graph : NULL;
+  if (!g || params_of_optimizer(line->model)) return;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    Hole hole[MAX_HOLES];
+    int n;
+    const Decl *d = &g->decl.at[i];
+    if ((d->kind == DECL_PARAM || d->kind == DECL_STATE) && match(line->model, d->name, hole, &n))
+      return;
+  }
+  diag_warning(s->diag, DIAG_MAP_UNUSED, pos, "no parameter or state of the model is named %s",
+               line->model);
+}
+
 static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t line, const char *text,
                           const char *end) {
   const char *comment = memchr(text, '#', (size_t)(end - text));
@@ -103,7 +119,9 @@ static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t lin
     return diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "expected a line NAME = NAME IN THE FILE");
   MapLine *new = &vec_push(s->arena, *m);
   *new = (MapLine){trimmed(s->arena, text, equals), trimmed(s->arena, equals + 1, end)};
-  return holes_known(s, new, pos);
+  if (!holes_known(s, new, pos)) return false;
+  warn_unmatched(s, new, pos);
+  return true;
 }
 
 bool params_map(Session *s, ParamMap *out) {

@@ -217,6 +217,17 @@ static bool say_folder(Session *s, const char *path) {
   return diag_hint(s->diag, "name a file; a folder is a package if it has package.json");
 }
 
+// Returns "rank 1 ", to begin a message about what other ranks may have, or "".
+static const char *rank_text(const Session *s) {
+  if (!s->ranks || ranks_count(s->ranks) < 2) return "";
+  return arena_printf(s->arena, "rank %d ", ranks_rank(s->ranks));
+}
+
+static const char *folder_now(Arena *a) {
+  char path[4096];
+  return getcwd(path, sizeof path) ? arena_text(a, path, strlen(path)) : "unknown";
+}
+
 bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
   const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
@@ -228,8 +239,10 @@ bool session_read(Session *s) {
   if (!s->text) {
     int why = errno;
     if (why == EISDIR) return say_folder(s, path);
-    diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
-               strerror(why));
+    diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "%scannot read the model %s: %s", rank_text(s),
+               path, strerror(why));
+    if (s->ranks && ranks_count(s->ranks) > 1 && *path != '/')
+      return diag_hint(s->diag, "its folder is %s", folder_now(s->arena));
     if (why == ENOENT && access(arena_printf(s->arena, "%s.mesh", path), R_OK) == 0)
       return diag_hint(s->diag, "did you mean %s.mesh?", path);
     return why == EFBIG &&

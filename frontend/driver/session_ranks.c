@@ -44,6 +44,29 @@ static bool is_first_by_launcher(void) {
   return true;
 }
 
+// Returns how many ranks the launcher has started, 0 if it does not say.
+static int ranks_by_launcher(void) {
+  static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+  for (size_t i = 0; i < countof(sign); i++) {
+    const char *text = getenv(sign[i]);
+    if (text) return atoi(text);
+  }
+  return 0;
+}
+
+// Refuses --np under a launcher that has started another number of ranks. Returns false after an
+// error, which rank 0 reports.
+static bool np_fits(const Session *s, int64_t np) {
+  int started = np && ranks_started() ? ranks_by_launcher() : 0;
+  if (!started || started == np) return true;
+  if (!is_first_by_launcher()) return false;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_NP)->pos,
+             "--np %lld, and the MPI launcher has started %d rank%s", (long long)np, started,
+             plural(started));
+  return diag_hint(s->diag, "leave out --np under mpirun, or mpirun, which --np starts where the "
+                            "program has --comm mpi");
+}
+
 static void drop_output(void) {
   // the JSON of this rank's errors still goes to the standard output that the process started with
   json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -127,6 +150,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
   if (np && local)
     return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
+  if (!np_fits(s, np)) return false;
   if (!model_for_all(s, np > 0 || (!local && ranks_started()))) return false;
   if (np && !ranks_started()) {
     *code = ranks_launch((int)np, argv, comm == 1, saves);

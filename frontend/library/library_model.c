@@ -105,12 +105,24 @@ static bool read_options(const Opening *o) {
   return options_parse(&m->options, a, m->s.diag, argc, argv);
 }
 
+// Hints name the options of models, and no others of the program.
+static void tell_options(CompiledModel *m) {
+  const char **names = arena_array(m->s.arena, const char *, OPTION_COUNT + 1);
+  size_t n = 0;
+  for (int id = 0; id < OPTION_COUNT; id++)
+    if (library_has_option(option_name((OptionId)id) + 2, ""))
+      names[n++] = option_name((OptionId)id);
+  names[n] = NULL;
+  diag_program(m->s.diag, NULL, names);
+}
+
 static bool open_model(Opening *o) {
   Arena *a = arena_new();
   CompiledModel *m = arena_new_of(a, CompiledModel);
   m->s = (Session){.arena = a, .names = intern_new(a), .diag = diag_new(a), .inject.call = -1};
   m->base = (meshc_model){.kind = &compiled, .arena = a, .diag = m->s.diag};
   m->s.keeps = true;
+  tell_options(m);
   o->model = &m->base;
   if (o->text) {
     m->s.text = arena_text(a, o->text, o->bytes);

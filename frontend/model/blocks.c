@@ -37,13 +37,25 @@ static void entry_add(Build *b, Entries *e, Entry one) {
   map_put(b->a, &e->index, one.key, &e->at[e->n++]);
 }
 
+// Returns the path of a setting with its key, which has a dot, replaced by the nearest key of the
+// block: train.optimizer.lr for train.optimzer.lr. NULL: none is near.
+static const char *nearest_path(Build *b, const Entries *e, const char *path, const char *key) {
+  const char **names = arena_array(b->a, const char *, e->n + 1), *dot = strchr(key, '.');
+  for (uint32_t i = 0; i < e->n; i++) names[i] = e->at[i].key;
+  const char *near = text_nearest(arena_text(b->a, key, (size_t)(dot - key)), names, e->n);
+  return near ? arena_printf(b->a, "%.*s%s%s", (int)(key - path), path, near, dot) : NULL;
+}
+
 // Applies one --set to the entries. `key` is the path of the setting without the prefix of the
 // block. "optimizer" replaces or adds an entry; "optimizer.lr" changes an argument of one.
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
   Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
-  if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
-    return; // an entry without arguments: check_settings reports the setting as unused
+  if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME))) {
+    // An entry without arguments, or none: check_settings reports the setting as unused.
+    if (!old) set->near = nearest_path(b, e, set->path, key);
+    return;
+  }
   set->used = true;
   if (dot)
     old->value = with_argument(b, old->value, dot + 1, set);

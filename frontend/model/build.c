@@ -429,7 +429,9 @@ static void check_settings(Build *b) {
     if (s->used) continue;
     diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
                "--set %s: the model has no such dim, const, or key of a block", s->path);
-    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0}))
+    if (s->near)
+      diag_hint(b->d, "did you mean %s?", s->near);
+    else if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0}))
       diag_nearest(b->d, s->path, near.at, near.n);
   }
 }

@@ -507,6 +507,7 @@ void build_scan(Build *b, const Ast *s) {
   carries_bind(b, carry, n);
   While w = {.condition = while_of(s)};
   if (w.condition) while_open(b, &w, n);
+  warn_carry_missing(b, s, t);
   build_block(b, s->kids[0]);
   for (uint32_t k = 0; k < n; k++) warn_carry_kept(b, carry[k].target);
   NodeId scan = scan_end(b, s, carry, n, &w, &yields);

@@ -330,6 +330,49 @@ void warn_carry_kept(Build *b, const Ast *target) {
             target->text);
 }
 
+// Returns whether one of the first n statements of the block binds the name, or the head of scan s
+// carries it.
+static bool bound_before(const Ast *s, uint32_t n, const char *name) {
+  for (uint32_t k = 1; k < s->nkids; k++)
+    if (s->kids[k]->kids[0]->text == name) return true;
+  for (uint32_t i = 0; i < n; i++) {
+    const Ast *one = s->kids[0]->kids[i];
+    for (uint32_t k = 0; one->kind == AST_BIND && k + 1 < one->nkids; k++)
+      if (one->kids[k]->text == name) return true;
+  }
+  return false;
+}
+
+// Returns whether the name has a value before the scan that is the same in all of its steps.
+static bool same_in_steps(const Build *b, const char *name, DimId t) {
+  const Binding *x = binding_find(b, name);
+  if (!x || x->graph != b->g) return false;
+  return x->value.kind == VALUE_NUMBER ||
+         (x->value.kind == VALUE_TENSOR && !dims_has(&graph_node(b->g, x->value.node)->dims, t));
+}
+
+void warn_carry_missing(Build *b, const Ast *s, DimId t) {
+  const Ast *body = s->kids[0];
+  for (uint32_t i = 0; i < body->nkids; i++) {
+    const Ast *one = body->kids[i];
+    for (uint32_t k = 0; one->kind == AST_BIND && k + 1 < one->nkids; k++) {
+      const Ast *target = one->kids[k];
+      if (bound_before(s, i, target->text) || !same_in_steps(b, target->text, t)) continue;
+      Mentions m = {.a = arena_new()};
+      mentions_of(&m, one->kids[one->nkids - 1]);
+      if (map_get(&m.names, target->text)) {
+        diag_warning(
+            b->d, DIAG_CARRY_KEPT, target->pos,
+            "the scan does not carry '%s': each step starts from its value before the scan",
+            target->text);
+        diag_hint(b->d, "carry it: scan %s (%s = %s) { ... }; or bind another name", s->text,
+                  target->text, target->text);
+      }
+      arena_free(m.a);
+    }
+  }
+}
+
 void warn_gradient_of_old(Build *b, NodeId loss, const Ast *name) {
   const Binding *bound = binding_find(b, name->text), *old = bound ? bound->before : NULL;
   if (!old || bound->graph != b->g || bound->value.kind != VALUE_TENSOR) return;

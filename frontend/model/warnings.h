@@ -15,6 +15,9 @@ void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const 
 void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over);
 // Warns if the body of a scan never binds the carry `target`. Call it after the body is built.
 void warn_carry_kept(Build *b, const Ast *target);
+// Warns about names that the body of scan s over t binds from their own value of before the scan,
+// although the scan does not carry them: h = h + x. Call it before the body is built.
+void warn_carry_missing(Build *b, const Ast *s, DimId t);
 // Warns about gradient(loss, name) if the loss depends only on an earlier value of that name.
 void warn_gradient_of_old(Build *b, NodeId loss, const Ast *name);
 

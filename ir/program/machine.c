@@ -90,12 +90,14 @@ static const Figure *figure_find(const char *name) {
 
 static void unknown_figure(Diag *d, Pos at, const char *name) {
   const char *names[countof(figures)];
-  for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
+  char list[40 * countof(figures)], *end = list;
+  for (size_t i = 0; i < countof(figures); i++) {
+    names[i] = figures[i].name;
+    end = stpcpy(stpcpy(end, i ? ", " : ""), names[i]);
+  }
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
-  diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
-               "flops, tile_flops, winograd_flops, bf16_flops, tf32_flops, f64_flops, memory, l2, "
-               "l3, l2_rate, l3_rate, core_rate, launch, operations, half, multiprocessors, cores, "
-               "shared, overlap, and kind = cpu or gpu");
+  diag_hint(d, "figures are: %s, and kind = cpu or gpu; of an axis: latency.rows, bandwidth.rows",
+            list);
   diag_nearest(d, name, names, countof(figures));
 }
 
