@@ -721,8 +721,8 @@ typedef struct Product {
   void *c;
   int64_t lda, ldb, ldc;
   bool beside; // other threads store columns of the same rows at the same time
-  // The product that the thread computes after this one, whose operands may be prefetched. NULL:
-  // not known.
+  // The product that the thread computes after this one, whose operands may be prefetched, except
+  // those that are NULL. NULL: not known.
   const struct Product *next;
 } Product;
 // A way to compute products whose factors have a type: instructions of the CPU or a library.

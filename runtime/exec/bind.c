@@ -672,7 +672,7 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
   for (uint32_t i = 0; i < p->ninstrs && is_own(e, r); i++) bind_steps(e, c, i);
-  if (is_own(e, r)) find_thin(e, c);
+  if (is_own(e, r)) find_thin(e, c), exec_bind_coming(p, c);
   return true;
 }
 

@@ -57,6 +57,49 @@ GemmPiece gemm_piece(const BoundGemm *b, int64_t i) {
   return p;
 }
 
+// A worker's share of a batch of GEMMs: part p of GEMMs lo..hi-1.
+typedef struct GemmShare {
+  int64_t lo, hi;
+  GemmPiece p;
+  bool beside; // other workers store columns of the same rows
+} GemmShare;
+
+static bool is_empty(const GemmShare *s) {
+  return s->lo >= s->hi || s->p.from[0] == s->p.to[0] || s->p.from[1] == s->p.to[1];
+}
+
+// Returns the share of a worker of part `all` of each GEMM of the batch.
+static GemmShare gemm_share_of(const BoundGemm *b, const GemmPiece *all, int member, int members) {
+  GemmShare s = {.hi = b->batches, .p = *all};
+  int64_t m = all->to[0] - all->from[0], n = all->to[1] - all->from[1];
+  GemmDivision d = gemm_division(b->what, m, n, b->batches, members);
+  if (d.by == GEMM_BY_BATCH) {
+    s.lo = clamp64(d.each * member, 0, b->batches), s.hi = clamp64(s.lo + d.each, s.lo, b->batches);
+    return s;
+  }
+  int side = d.by == GEMM_BY_COLUMNS;
+  s.p.from[side] = clamp64(all->from[side] + d.each * member, all->from[side], all->to[side]);
+  s.p.to[side] = clamp64(s.p.from[side] + d.each, s.p.from[side], all->to[side]);
+  s.beside = d.by == GEMM_BY_COLUMNS && members > 1;
+  return s;
+}
+
+// Sets *coming to the first product of a worker's share of the GEMM that follows b, with the
+// operands that can be prefetched already; of a GEMM in pieces, to about the first one. Returns
+// coming, or NULL if nothing can be prefetched.
+static const Product *coming_of(const BoundGemm *b, int member, int members, Product *coming) {
+  const BoundGemm *next = b->next;
+  if (!next || next->batches == 0) return NULL;
+  GemmPiece all = {.to = {next->m, next->n, next->k}};
+  if (next->what->npieces) all = gemm_piece(next, 0);
+  GemmShare s = gemm_share_of(next, &all, member, members);
+  if (is_empty(&s) || next->k == 0) return NULL;
+  *coming = part_of(next, s.lo, &s.p);
+  if (!b->next_a) coming->a = NULL;
+  if (!b->next_b) coming->b = NULL;
+  return coming;
+}
+
 static double piece_work(const GemmPiece *p) {
   return gemm_flops((double)(p->to[0] - p->from[0]), (double)(p->to[1] - p->from[1]),
                     (double)(p->to[2] - p->from[2]), 1);
@@ -68,7 +111,7 @@ static void run_pieces(const BoundGemm *b, void *scratch, int member, int member
   int32_t last = b->what->npieces - 1;
   GemmPiece first = gemm_piece(b, 0), end = gemm_piece(b, last);
   bool falling = piece_work(&first) > piece_work(&end);
-  Product held = {.m = 0};
+  Product held = {.m = 0}, coming;
   double all = 0, done = 0;
   for (int32_t i = 0; i <= last; i++) {
     GemmPiece p = gemm_piece(b, i);
@@ -84,31 +127,22 @@ static void run_pieces(const BoundGemm *b, void *scratch, int member, int member
       Product next = part_of(b, batch, &p);
       run_held(b, &held, &next, scratch);
     }
-  run_held(b, &held, NULL, scratch);
+  run_held(b, &held, coming_of(b, member, members, &coming), scratch);
 }
 
 // Runs the share of a worker of part `all` of each GEMM of the batch.
 static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, int member,
                        int members) {
-  GemmPiece p = *all;
-  int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1];
-  GemmDivision d = gemm_division(b->what, m, n, b->batches, members);
-  if (d.by == GEMM_BY_BATCH) {
-    lo = clamp64(d.each * member, 0, b->batches), hi = clamp64(lo + d.each, lo, b->batches);
-  } else {
-    int side = d.by == GEMM_BY_COLUMNS;
-    p.from[side] = clamp64(p.from[side] + d.each * member, p.from[side], p.to[side]);
-    p.to[side] = clamp64(p.from[side] + d.each, p.from[side], p.to[side]);
-  }
-  if (p.from[0] == p.to[0] || p.from[1] == p.to[1]) return;
-  Product held = {.m = 0};
-  for (int64_t i = lo; i < hi; i++) {
-    Product next = part_of(b, i, &p);
-    next.beside = d.by == GEMM_BY_COLUMNS && members > 1;
+  GemmShare s = gemm_share_of(b, all, member, members);
+  if (is_empty(&s)) return;
+  Product held = {.m = 0}, coming;
+  for (int64_t i = s.lo; i < s.hi; i++) {
+    Product next = part_of(b, i, &s.p);
+    next.beside = s.beside;
     run_held(b, &held, &next, scratch);
   }
-  run_held(b, &held, NULL, scratch);
-  for (int64_t i = lo; i < hi && b->what->epilogue; i++) gemm_finish(b, i, &p);
+  run_held(b, &held, coming_of(b, member, members, &coming), scratch);
+  for (int64_t i = s.lo; i < s.hi && b->what->epilogue; i++) gemm_finish(b, i, &s.p);
 }
 
 static BoundGemm moved_gemm(const BoundGemm *at_base, const LoopSteps *steps) {

@@ -52,6 +52,10 @@ typedef struct BoundGemm {
   int64_t m, n, k, batches;
   int64_t count[MAX_RANK];
   bool thin; // thin_product.c computes it
+  // The next product that the workers compute, or NULL; and which of its operands are complete
+  // before this product begins, so that they can be prefetched (exec_coming.c).
+  const struct BoundGemm *next;
+  bool next_a, next_b;
 } BoundGemm;
 
 typedef struct BoundInstr {
@@ -253,6 +257,8 @@ BoundMatrix exec_matrix(const BoundMatrix *at_base, const LoopSteps *steps);
 // Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
 // multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);
+// Sets the fields `next` of the products of a context.
+void exec_bind_coming(const Program *p, Context *c);
 // Returns piece i of a GEMM, without what is padding in the processor's blocks.
 GemmPiece gemm_piece(const BoundGemm *b, int64_t i);
 // Applies the epilogue of b to part p of C in batch number `batch`, where C has the product. The

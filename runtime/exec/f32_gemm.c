@@ -15,8 +15,10 @@
 // and each tile for itself would fetch their lines again.
 //
 // While a tile is computed, lines that the next tiles need are prefetched into the second level of
-// cache: of A, then of B for the next slab, block of columns, or product. Products of attention are
-// short, and most of their time would pass with waiting for scores that were computed long ago.
+// cache: of A and C, then of B and A for the next slab, block of columns, or product. Products of
+// attention are short, and most of their time would pass with waiting for scores that were computed
+// long ago. The last product of an instruction prefetches weights or activations for the first one
+// of the next instruction (exec_coming.c).
 //
 // If A is transposed and has many rows while B has few columns, the operands change their roles:
 // the transposed product is computed, whose operand B is then read in place, line after line, and
@@ -279,9 +281,9 @@ enum { AHEAD_STEP = 64 }; // bytes from one prefetch to the next: one line
 // Sets *x to an operand's rows i.. and columns j.., `rows` and `columns` of them.
 static void ahead_set(Ahead *x, const void *operand, bool transposed, int64_t ld, int64_t i,
                       int64_t rows, int64_t j, int64_t columns) {
+  if (!operand || rows <= 0 || columns <= 0) return;
   const float *from = (const float *)operand + operand_at(transposed, i, j, ld);
   int64_t size = sizeof *from, lines = transposed ? columns : rows;
-  if (rows <= 0 || columns <= 0) return;
   *x = (Ahead){.at = (const char *)from,
                .step = AHEAD_STEP,
                .more = lines - 1,
@@ -298,25 +300,57 @@ static bool part_after(const Part *p, Part *next) {
   if (next->k >= p->of->k) next->k = 0, next->column += p->block;
   if (next->column >= p->of->n) next->column = 0, next->of = p->of->next;
   if (!next->of) return false;
-  next->depth = clamp64(next->of->k - next->k, 0, p->slab);
-  next->columns = clamp64(next->of->n - next->column, 0, p->block);
+  if (next->of != p->of) { // of another shape perhaps
+    next->slab = DEPTH;
+    next->block = BLOCK / DEPTH;
+    next->rows = most_rows[MOST_VECS - 1];
+    next->group = GROUP / DEPTH / next->rows;
+  }
+  next->depth = clamp64(next->of->k - next->k, 0, next->slab);
+  next->columns = clamp64(next->of->n - next->column, 0, next->block);
   return true;
 }
 
-// Sets what is prefetched from tile q on: the next rows of A if they are read in place, otherwise
-// those of the next group that is packed. After the last rows it is A of the next part.
-static void ahead_of_tile(const Part *p, int64_t q, Ahead *x) {
-  bool packed = p->of->ta && p->columns > FEW_COLUMNS && !p->turned;
-  int64_t tiles = packed ? p->group : 1, from = row_of(p, clamp64(q + tiles, 0, p->tiles)),
-          most = tiles * p->rows;
-  Part next = *p;
-  if (q % tiles != 0) return;
-  if (from == p->of->m) {
-    if (!part_after(p, &next)) return;
-    from = 0;
-  }
+// Returns how many tiles of A are read, or packed, together.
+static int64_t tiles_together(const Part *p) {
+  return p->of->ta && p->columns > FEW_COLUMNS && !p->turned ? p->group : 1;
+}
+
+// What the tiles of a part prefetch, in this order: the next rows of A, and of C; B of the next
+// part, and its first rows of A.
+typedef struct Coming {
+  Ahead a, c, b, first;
+} Coming;
+
+static Ahead *ahead_now(Coming *x) {
+  return x->a.step ? &x->a : x->c.step ? &x->c : x->b.step ? &x->b : &x->first;
+}
+
+// Sets what is prefetched from the beginning of part p on.
+static Coming coming_of(const Part *p) {
+  static const Ahead none = {.end = (const char *)UINTPTR_MAX};
+  Coming x = {none, none, none, none};
+  x.a.at = x.b.at = x.c.at = x.first.at = (const char *)p;
+  Part next;
+  if (!part_after(p, &next)) return x;
   const Product *g = next.of;
-  ahead_set(x, g->a, g->ta, g->lda, from, clamp64(g->m - from, 0, most), next.k, next.depth);
+  ahead_set(&x.b, g->b, g->tb, g->ldb, next.k, next.depth, next.column, next.columns);
+  ahead_set(&x.first, g->a, g->ta, g->lda, 0, clamp64(g->m, 0, tiles_together(&next) * next.rows),
+            next.k, next.depth);
+  return x;
+}
+
+// Sets what is prefetched from tile q on: the next rows of A that are read in place, or packed, and
+// the rows of C of the next tile.
+static void ahead_of_tile(const Part *p, int64_t q, Coming *x) {
+  const Product *g = p->of;
+  int64_t tiles = tiles_together(p), from = row_of(p, clamp64(q + tiles, 0, p->tiles));
+  if (q % tiles == 0)
+    ahead_set(&x->a, g->a, g->ta, g->lda, from, clamp64(g->m - from, 0, tiles * p->rows), p->k,
+              p->depth);
+  if (p->total || p->turned || p->kept || q + 1 == p->tiles) return;
+  int64_t i = row_of(p, q + 1);
+  ahead_set(&x->c, g->c, false, g->ldc, i, row_of(p, q + 2) - i, p->column, p->columns);
 }
 
 // Returns the distance between rows of the totals: whole vectors.
@@ -360,11 +394,6 @@ WIDE static void store_kept(const Part *p, int64_t i, int64_t rows) {
       _mm512_mask_storeu_ps(c + j, first_lanes(p->columns - j), _mm512_loadu_ps(sum + j));
 }
 
-// What the tiles of a part prefetch: first rows of A, then B of the next part.
-typedef struct Coming {
-  Ahead a, b;
-} Coming;
-
 // Computes the rows of tile q, for all columns of the part. t->a and t->b are set.
 static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
   const Product *g = p->of;
@@ -380,7 +409,7 @@ static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
           : p->kept ? p->kept + i * t.ldc + j
                     : (float *)g->c + i * g->ldc + p->column + j;
     t.b_step = in_place ? g->ldb : panel;
-    t.ahead = next->a.step ? &next->a : &next->b;
+    t.ahead = ahead_now(next);
     tile_function[vecs - 1][rows - 1](&t);
     t.b += in_place ? panel : panel * p->depth;
     if (p->total) add_total(p, sums, i, (int)rows, j, vecs);
@@ -390,10 +419,8 @@ static void tile_row(const Part *p, int64_t q, Coming *next, Tile t) {
 }
 
 static void multiply_part(const Part *p) {
-  Coming next = {.a.end = (const char *)UINTPTR_MAX, .b.end = (const char *)UINTPTR_MAX};
-  next.a.at = next.b.at = (const char *)&next;
+  Coming next = coming_of(p);
   bool apart = p->total || p->turned;
-  Part after;
   Tile t = {.k = p->depth,
             .leaf = p->total ? SUM_LEAF : p->depth,
             .ldc = apart     ? F32_GEMM_PANEL
@@ -401,12 +428,9 @@ static void multiply_part(const Part *p) {
                              : p->of->ldc,
             .add = !apart && p->k > 0,
             .b = right_operand(p)};
-  if (part_after(p, &after))
-    ahead_set(&next.b, after.of->b, after.of->tb, after.of->ldb, after.k, after.depth, after.column,
-              after.columns);
   for (int64_t q = 0; q < p->tiles; q++) {
     left_operand(p, q, &t);
-    ahead_of_tile(p, q, &next.a);
+    ahead_of_tile(p, q, &next);
     tile_row(p, q, &next, t);
   }
 }

@@ -67,6 +67,11 @@ static void check_parts(const Matrices *x, Product first, Product second, const 
 static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb, void *work) {
   const ProductWay *way = product_way(TYPE_F32, NULL);
   Matrices x = make(m, n, k, ta, tb);
+  // the next product is of another shape, and one of its operands must not be prefetched yet
+  Product next = {.ta = tb, .tb = ta, .m = n, .n = m, .k = k, .lda = x.g.ldb, .ldb = x.g.lda};
+  next.a = m % 2 ? NULL : x.g.b;
+  next.b = m % 2 ? x.g.a : NULL;
+  x.g.next = &next;
   product_run(way, &x.g, work);
   check_values(&x);
   size_t bytes = (size_t)(m * x.g.ldc) * sizeof *x.c;
