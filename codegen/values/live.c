@@ -172,7 +172,8 @@ static bool alone(const DimList *role, DimId d) { return role->n == 1 && role->a
 typedef struct PieceSearch {
   Live *l;
   NodeId n;
-  bool sums; // `span` is summed: terms with a factor 0 are left out
+  bool sums;    // `span` is summed: terms with a factor 0 are left out
+  bool columns; // blocks are columns of the product: each packs other columns of the right factor
   LivePieces p;
 } PieceSearch;
 
@@ -205,7 +206,8 @@ static bool find_parts(PieceSearch *s, Arena *a) {
   LivePieces *p = &s->p;
   int64_t rows = dim_get(s->l->g->dims, p->blocks)->size, done = 0;
   p->block = p->rounds ? 1 : multiple(ceil_div(rows, MOST_BLOCKS), s->l->grain);
-  int64_t least = s->sums ? s->l->block : 2 * s->l->block; // else packing takes too long
+  bool packs_once = s->sums || s->columns; // otherwise packing takes too long
+  int64_t least = packs_once ? s->l->block : 2 * s->l->block;
   if (!p->rounds && p->block < least) p->block = least;
   p->n = (int)ceil_div(rows, p->block);
   if (p->n < 2) return false;
@@ -227,6 +229,7 @@ static bool fits(PieceSearch *s, const GemmForm *form) {
   const Node *x = graph_node(s->l->g, s->n);
   s->sums = alone(&form->k, span);
   if (!s->sums && !alone(&form->m, span) && !alone(&form->n, span)) return false;
+  s->columns = alone(&form->n, blocks);
   s->p.rounds = !dims_has(&x->dims, blocks) && !dim_in(blocks, x->attr.ndims, x->attr.dims);
   if (s->p.rounds) return live_has(s->l, s->n, blocks);
   return alone(&form->m, blocks) || alone(&form->n, blocks);

@@ -87,7 +87,13 @@ static void test_causal(void **state) {
   NodeId p = softmax(w, graph_where(w->g, w->below, scores(w), number(w, -(double)INFINITY)));
   output(w, contract(w, p, w->v, w->s));
   const Gemm *s = product(w, 0), *o = product(w, 1);
-  assert_int_equal(s->npieces, 2);
+  assert_int_equal(s->npieces, 4);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(s->piece[i].from[0], 32 * i);
+    assert_int_equal(s->piece[i].to[0], ROWS);
+    assert_int_equal(s->piece[i].from[1], 32 * i);
+    assert_int_equal(s->piece[i].to[1], 32 * (i + 1));
+  }
   assert_true(gemm_has_gaps(s) && !gemm_has_gaps(o));
   assert_int_equal(o->npieces, 4);
   for (int i = 0; i < 4; i++) {
@@ -116,7 +122,7 @@ static void test_bias(void **state) {
   NodeId bias = graph_where(w->g, w->below, number(w, 0), number(w, -(double)INFINITY));
   NodeId p = softmax(w, graph_binary(w->g, OP_ADD, scores(w), bias));
   output(w, contract(w, p, w->v, w->s));
-  assert_int_equal(product(w, 0)->npieces, 2);
+  assert_int_equal(product(w, 0)->npieces, 4);
   assert_int_equal(product(w, 1)->npieces, 4);
 }
 
@@ -150,9 +156,9 @@ static void test_select(void **state) {
   output(w, graph_where(w->g, above, x, zero));
   output(w, graph_binary(w->g, OP_MUL, graph_where(w->g, w->below, x, zero), scores(w)));
   const Gemm *s = product(w, 0);
-  assert_int_equal(s->npieces, 2);
-  assert_int_equal(s->piece[0].to[1], 64);
-  assert_int_equal(s->piece[1].to[1], ROWS);
+  assert_int_equal(s->npieces, 4);
+  assert_int_equal(s->piece[1].from[0], 32);
+  assert_int_equal(s->piece[1].to[1], 64);
 }
 
 // Rows without any key read one part of the keys, so that their result is written.
