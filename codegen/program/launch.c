@@ -164,12 +164,22 @@ static int64_t chunk_units(Chunks c, int64_t units, int64_t bytes) {
   return n < ceil_div(units, c.most) ? ceil_div(units, c.most) : n;
 }
 
+// Returns n or fewer units, with which a launch has an even number of equal chunks, if half of n is
+// enough for that. Threads then get equal shares, and those rows that they get of products. grain:
+// the result is a multiple of it, as n is.
+static int64_t even_chunk(int64_t n, int64_t units, int64_t grain) {
+  int64_t least = ceil_div(units, KERNEL_CHUNKS);
+  for (int64_t each = n; n < units && each >= least && 2 * each > n; each -= grain)
+    if (units % (2 * each) == 0) return each;
+  return n;
+}
+
 // Returns the same for a CPU, where a chunk runs on one thread: a multiple of kernel_grain.
 static int64_t cpu_chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
   int64_t n = chunk_units((Chunks){KERNEL_CHUNKS, KERNEL_CHUNK_BYTES}, units, bytes);
   int64_t grain = kernel_grain(k), most = kernel_chunk_units(k);
   if (n > most) n = most;
-  return ceil_div(n < 1 ? 1 : n, grain) * grain;
+  return even_chunk(ceil_div(n < 1 ? 1 : n, grain) * grain, units, grain);
 }
 
 // Returns the same for a GPU, where a block of threads runs a chunk: at most that for a CPU, so
