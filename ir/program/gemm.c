@@ -5,6 +5,7 @@
 
 enum {
   GEMM_GRAIN = 16, // columns of a share, or rows of a transposed A, are a multiple of so many
+  GEMM_UNEVEN = 8, // 1 / most part by which that makes a share of rows longer
   GEMM_FEW = 96,   // fewest columns of a share, unless C has fewer rows than columns
   GEMM_SHARE = 16, // fewest rows of a share if C could be divided by columns
   GEMM_SHARE_PACKED = 64, // the same if each worker packs all of B, because it is transposed
@@ -40,7 +41,9 @@ GemmDivision gemm_division(const Gemm *g, int64_t m, int64_t n, int64_t batches,
   if (batches >= 2 * workers) return (GemmDivision){GEMM_BY_BATCH, ceil_div(batches, workers)};
   bool columns = divides_columns(g, m, n, workers);
   int64_t unit = columns || g->ta ? GEMM_GRAIN : 1, each = ceil_div(columns ? n : m, workers);
-  return (GemmDivision){columns ? GEMM_BY_COLUMNS : GEMM_BY_ROWS, ceil_div(each, unit) * unit};
+  int64_t whole = ceil_div(each, unit) * unit;
+  bool longer = !columns && (whole - each) * GEMM_UNEVEN > each; // 65 rows are 33 and 32
+  return (GemmDivision){columns ? GEMM_BY_COLUMNS : GEMM_BY_ROWS, longer ? each : whole};
 }
 
 double gemm_share(const Gemm *g, int64_t m, int64_t n, int64_t k) {
