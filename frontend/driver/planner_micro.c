@@ -8,11 +8,12 @@
 //      need more memory.
 //   2. For each the number of micro-batches is doubled until the program fits without
 //      recomputation, from the first number with which a micro-batch might fit. More micro-batches
-//      than that only take longer. Where no number fits so, the last one is priced with
-//      recomputation.
+//      than that only take longer. Where no number fits so, the last one is then priced with
+//      recomputation, that of the fastest candidate first.
 //   3. Then candidates are refined, the fastest first: half of that number is priced with
 //      recomputation, because both save memory and cost time, and half of this while it fits and
-//      the step gets faster.
+//      the step gets faster. A candidate that fits with recomputation and is the best choice so
+//      far is refined at once: then fewer others may be faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried: first
 // without recomputation, with 2, 4, 8 ... micro-batches, then with it; those first that lack least
@@ -62,7 +63,8 @@ typedef struct Tried {
   const char *key;     // see key_of
   SearchChoice shards; // `from` with shards of the sums
   SearchChoice first;  // accumulate is 0: none fits
-  bool refined;
+  SearchChoice last;   // without recomputation, of those that do not fit; accumulate is 0: none
+  bool recomputed, refined;
 } Tried;
 
 typedef struct Micro {
@@ -267,10 +269,20 @@ static void try_layout(Micro *m, const SearchChoice *from) {
   SearchChoice c = *from;
   t.shards.layout = with_sums(m->s->arena, &from->layout, true);
   bool found = try_numbers(m, &t.shards, first_number(m, from), &c);
-  if (!found && c.accumulate && c.price.seconds < best_seconds(m))
-    found = try_recomputing(m, &t.shards, c.accumulate, &c);
-  if (found) t.first = c;
+  *(found ? &t.first : &t.last) = c;
   vec_push(m->s->arena, m->tried) = t;
+}
+
+// Returns the candidate whose last number is to be priced with recomputation next: the fastest one
+// that fits with no number. NULL: none might become faster than the best choice.
+static Tried *next_to_recompute(Micro *m) {
+  Tried *best = NULL;
+  for (Tried *t = m->tried.at; t < m->tried.at + m->tried.n; t++) {
+    double seconds = t->last.price.seconds;
+    bool open = t->last.accumulate && !t->recomputed && seconds < best_seconds(m);
+    if (open && (!best || seconds < best->last.price.seconds)) best = t;
+  }
+  return best;
 }
 
 // Returns whether steps with whole sums of gradients may take less time than this choice, whose
@@ -303,6 +315,14 @@ static Tried *next_to_refine(Micro *m) {
     if (open && (!best || t->first.price.seconds < best->first.price.seconds)) best = t;
   }
   return best;
+}
+
+static void recompute_last(Micro *m, Tried *t) {
+  SearchChoice c;
+  t->recomputed = true;
+  if (!try_recomputing(m, &t->shards, t->last.accumulate, &c)) return;
+  t->first = c;
+  if (c.price.seconds <= best_seconds(m)) refine(m, t);
 }
 
 static bool was_tried(const Micro *m, const SearchChoice *c) {
@@ -537,5 +557,6 @@ void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
     return;
   }
   while (m.tried.n < CANDIDATES && (c = next_candidate(&m))) try_layout(&m, c);
+  while ((open = next_to_recompute(&m))) recompute_last(&m, open);
   while ((open = next_to_refine(&m))) refine(&m, open);
 }

@@ -69,7 +69,7 @@ static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layo
   bool made = compile_sample(p, &s, mesh, layout, way, i, &c);
   if (made) {
     add_sample(s.arena, p, &c, sample->weight, sum);
-    if (sample->memory != 0) *memory = sample_memory(a, c.compiled, sample->memory);
+    if (sample->memory != 0) *memory = sample_memory(a, &c, sample->memory);
   }
   arena_free(s.arena);
   return made;

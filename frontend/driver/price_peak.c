@@ -13,6 +13,9 @@
 // At z both give how the memory grows with every round. In a round they differ: the second round
 // may need more than the first one for other reasons than their number. So the lower result counts.
 // What it misses in rounds, memory that grows from round to round, is there behind the loop, too.
+//
+// Gathers share calls, and where a call takes parts of several rounds, samples of other lengths
+// have it at other places of their rounds: the buffers of its results are then no growth.
 #include "frontend/driver/price_peak.h"
 
 #include <math.h>
@@ -45,16 +48,41 @@ static uint64_t key_of(const Program *p, uint32_t i) {
   return h;
 }
 
-SampleMemory sample_memory(Arena *a, const Compiled *c, double weight) {
-  const Program *p = c->program;
+// Returns the class of a buffer. The values of different rounds have the same statement.
+static uint64_t class_of(const Compilation *c, const PlanBuffer *b) {
+  uint64_t h = hash_word(FNV_START, (uint64_t)b->bytes);
+  if (!b->node) return h;
+  const Node *x = graph_node(c->fusion->graph, b->node);
+  h = hash_word(h, (uint64_t)x->origin.pos.line << 32 | x->origin.pos.col);
+  return hash_word(h, (uint64_t)x->op << 1 | x->origin.backward);
+}
+
+static bool is_gathered(const Compilation *c, const PlanBuffer *b) {
+  return b->node && graph_node(c->fusion->graph, b->node)->op == OP_ALL_GATHER;
+}
+
+// Lists the buffers that memory_live counts.
+static void list_buffers(Arena *a, const Compilation *c, SampleMemory *m) {
+  m->buffer = arena_array(a, SampleBuffer, c->compiled->nbuffers + 1);
+  for (uint32_t i = 0; i < c->compiled->nbuffers; i++) {
+    const PlanBuffer *b = &c->compiled->buffer[i];
+    if (!b->same)
+      m->buffer[m->nbuffers++] =
+          (SampleBuffer){class_of(c, b), (double)b->bytes, is_gathered(c, b), b->first, b->last};
+  }
+}
+
+SampleMemory sample_memory(Arena *a, const Compilation *c, double weight) {
+  const Program *p = c->compiled->program;
   double bytes = (double)program_bytes(p);
   SampleMemory m = {.weight = weight,
                     .bytes = bytes,
                     .persistent = bytes - (double)p->arena_bytes,
                     .n = p->ninstrs,
-                    .live = memory_live(a, c),
+                    .live = memory_live(a, c->compiled),
                     .key = arena_array(a, uint64_t, p->ninstrs + 1)};
   for (uint32_t i = 0; i < p->ninstrs; i++) m.key[i] = key_of(p, i);
+  list_buffers(a, c, &m);
   return m;
 }
 
@@ -90,32 +118,94 @@ static void match_all(const SampleMemory *x, const SampleMemory *y, const uint16
   }
 }
 
-// Adds the weighted memory of sample y to memory[] of the instructions of x, NAN where y has no
-// such instruction.
-static void add_sample(const SampleMemory *x, const SampleMemory *y, bool late, double *memory) {
-  Arena *a = arena_new();
-  uint32_t *match = arena_array(a, uint32_t, x->n + 1);
-  match_all(x, y, common_lengths(a, x, y), late, match);
-  for (uint32_t i = 0; i < x->n; i++)
-    memory[i] += match[i] == NO_MATCH ? (double)NAN : y->weight * (double)y->live[match[i]];
-  arena_free(a);
+// The extrapolated memory at each instruction of the first sample.
+typedef struct Extrapolated {
+  uint32_t n; // number of samples
+  const SampleMemory *of;
+  uint32_t **match; // of each sample: the instructions that are matched with those of the first one
+  double *memory;   // NAN where it is unknown
+} Extrapolated;
+
+static Extrapolated extrapolate(Arena *a, uint32_t n, const SampleMemory *of, bool late) {
+  const SampleMemory *x = &of[0];
+  Extrapolated e = {n, of, arena_array(a, uint32_t *, n), arena_array(a, double, x->n + 1)};
+  for (uint32_t i = 0; i < x->n; i++) e.memory[i] = x->weight * (double)x->live[i];
+  for (uint32_t k = 1; k < n; k++) {
+    const SampleMemory *y = &of[k];
+    uint32_t *match = e.match[k] = arena_array(a, uint32_t, x->n + 1);
+    match_all(x, y, common_lengths(a, x, y), late, match);
+    for (uint32_t i = 0; i < x->n; i++)
+      e.memory[i] += match[i] == NO_MATCH ? (double)NAN : y->weight * (double)y->live[match[i]];
+  }
+  return e;
 }
 
-// Returns the extrapolated memory at each instruction of the first sample, NAN where it is unknown.
-static double *extrapolated(Arena *a, uint32_t n, const SampleMemory *of, bool late) {
-  const SampleMemory *x = &of[0];
-  double *memory = arena_array(a, double, x->n + 1);
-  for (uint32_t i = 0; i < x->n; i++) memory[i] = x->weight * (double)x->live[i];
-  for (uint32_t k = 1; k < n; k++) add_sample(x, &of[k], late, memory);
+// -- what grows with every round ------------------------------------------------------------------
+
+// Buffers of a class that are live at an instruction of the first sample, and at those that are
+// matched with it.
+typedef struct LiveClass {
+  uint64_t class;
+  double bytes; // of one buffer
+  bool gathered;
+  double first;    // number of buffers in the first sample
+  double most;     // the largest number in any sample
+  double weighted; // the extrapolated number
+  double now;      // the number in the sample that is counted
+} LiveClass;
+typedef VEC(LiveClass) LiveClasses;
+
+static LiveClass *live_class(Arena *a, LiveClasses *list, const SampleBuffer *b) {
+  for (uint32_t i = 0; i < list->n; i++)
+    if (list->at[i].class == b->class) return &list->at[i];
+  LiveClass *c = &vec_push(a, *list);
+  *c = (LiveClass){.class = b->class, .bytes = b->bytes, .gathered = b->gathered};
+  return c;
+}
+
+// Adds the buffers of sample number k that are live at instruction `at`.
+static void count_live(Arena *a, const SampleMemory *m, uint32_t k, uint32_t at,
+                       LiveClasses *list) {
+  for (uint32_t i = 0; i < list->n; i++) list->at[i].now = 0;
+  for (uint32_t i = 0; i < m->nbuffers; i++)
+    if (m->buffer[i].first <= at && at <= m->buffer[i].last)
+      live_class(a, list, &m->buffer[i])->now++;
+  for (uint32_t i = 0; i < list->n; i++) {
+    LiveClass *c = &list->at[i];
+    if (k == 0) c->first = c->now;
+    c->most = fmax(c->most, c->now);
+    c->weighted += m->weight * c->now;
+  }
+}
+
+// Returns the extrapolated memory at instruction i of the first sample. Gathered values that grow
+// in number with every round are several in the first sample already. Where there is one or none of
+// a class, the call of another sample takes parts of other rounds: more rounds need no more.
+static double growing(const Extrapolated *e, uint32_t i) {
+  enum { SEVERAL = 2 };
+  Arena *a = arena_new();
+  LiveClasses list = {0};
+  double memory = 0;
+  for (uint32_t k = 0; k < e->n; k++) count_live(a, &e->of[k], k, k ? e->match[k][i] : i, &list);
+  for (uint32_t c = 0; c < list.n; c++) {
+    const LiveClass *x = &list.at[c];
+    memory +=
+        x->bytes * (x->gathered && x->first < SEVERAL ? fmin(x->weighted, x->most) : x->weighted);
+  }
+  arena_free(a);
   return memory;
 }
 
 // Returns the largest extrapolated memory of all instructions of the first sample.
 static double largest(uint32_t n, const SampleMemory *of) {
   Arena *a = arena_new();
-  const double *first = extrapolated(a, n, of, true), *last = extrapolated(a, n, of, false);
+  const Extrapolated first = extrapolate(a, n, of, true), last = extrapolate(a, n, of, false);
   double most = 0;
-  for (uint32_t i = 0; i < of[0].n; i++) most = fmax(most, fmin(first[i], last[i]));
+  for (uint32_t i = 0; i < of[0].n; i++) {
+    const Extrapolated *e =
+        first.memory[i] <= last.memory[i] || isnan(last.memory[i]) ? &first : &last;
+    if (e->memory[i] > most) most = fmax(most, growing(e, i));
+  }
   arena_free(a);
   return most;
 }

@@ -8,7 +8,15 @@
 #ifndef FRONTEND_PRICE_PEAK_H
 #define FRONTEND_PRICE_PEAK_H
 
-#include "codegen/codegen.h"
+#include "frontend/driver/session.h"
+
+// A buffer of the work arena.
+typedef struct SampleBuffer {
+  uint64_t class; // equal for buffers of equal bytes whose values are of one statement
+  double bytes;
+  bool gathered;        // its value is the result of an all_gather
+  uint32_t first, last; // its live range, in instructions
+} SampleBuffer;
 
 // The memory of one sample.
 typedef struct SampleMemory {
@@ -20,10 +28,12 @@ typedef struct SampleMemory {
   // of different rounds and samples that do the same among the same neighbours.
   int64_t *live;
   uint64_t *key;
+  uint32_t nbuffers;
+  SampleBuffer *buffer;
 } SampleMemory;
 
 // Returns the memory of a compiled sample, in arena `a`.
-SampleMemory sample_memory(Arena *a, const Compiled *c, double weight);
+SampleMemory sample_memory(Arena *a, const Compilation *c, double weight);
 // Returns the peak in bytes that n samples together predict for the whole model. *kept gets the
 // bytes of it that are outside the work arena: parameters and states.
 double price_peak(uint32_t n, const SampleMemory *of, double *kept);

@@ -29,6 +29,8 @@ enum {
   SOFT_SHARDED,
   TENSOR_WITHIN,
   SOFT_WITHIN,
+  OTHER_SHARDED, // as SOFT_..., with the other set of dims
+  OTHER_WITHIN,
   SEQUENCE,
   BOTH,
   DIMS,
@@ -249,18 +251,28 @@ static void add_sequence(Seeds *s, const Mesh *mesh, const Base *base) {
   }
 }
 
+static void add_base_sharded(Seeds *s, const Mesh *mesh, const Base *base, uint8_t family,
+                             uint8_t within) {
+  if (base->tried) add_sharded(s, mesh, &base->tried->choice.layout, base->axis, family, within);
+}
+
+static bool is_lower(const Base *x, const Base *y) {
+  return x->tried && (!y->tried || x->tried->choice.cost.seconds < y->tried->choice.cost.seconds);
+}
+
 // Adds the layouts with an axis for tensors. Only those with the lowest estimates on this mesh are
-// added with ZeRO, too: estimates take time.
+// added with ZeRO, too: estimates take time. Those of different sets of dims, such as the two kinds
+// of heads of grouped queries, are too close for estimates.
 static void add_tensors(Seeds *s, const Mesh *mesh) {
-  Base plain = {0}, soft = {0};
+  Base plain = {0}, soft[TENSOR_SETS] = {{0}};
   for (int k = 0; k < mesh->naxes; k++)
     for (uint32_t n = 0; n < s->ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
-      add_tensor(s, mesh, k, s->tensor[n].set, &plain, &soft);
-  if (plain.tried)
-    add_sharded(s, mesh, &plain.tried->choice.layout, plain.axis, TENSOR_SHARDED, TENSOR_WITHIN);
-  if (!soft.tried) return;
-  add_sharded(s, mesh, &soft.tried->choice.layout, soft.axis, SOFT_SHARDED, SOFT_WITHIN);
-  add_sequence(s, mesh, &soft);
+      add_tensor(s, mesh, k, s->tensor[n].set, &plain, &soft[n]);
+  bool second = is_lower(&soft[1], &soft[0]);
+  add_base_sharded(s, mesh, &plain, TENSOR_SHARDED, TENSOR_WITHIN);
+  add_base_sharded(s, mesh, &soft[second], SOFT_SHARDED, SOFT_WITHIN);
+  add_base_sharded(s, mesh, &soft[!second], OTHER_SHARDED, OTHER_WITHIN);
+  if (soft[second].tried) add_sequence(s, mesh, &soft[second]);
 }
 
 static bool clashes_with_data(const Seeds *s, uint32_t d) {

@@ -251,8 +251,9 @@ const PlanCase plan_cases[] = {
      .whole = ",half,k,",
      .hand = HOSTS_OF_EIGHT("groups"),
      .why =
-         "As on 64 GPUs, with eight times the batch: a GPU has one sequence of 4,096 tokens in any "
-         "case, and the states are spread so thin that memory hardly matters."},
+         "As on 64 GPUs: heads, hidden units and vocabulary within a host, parameters over hosts. "
+         "Transfers take about as long as with parameters over all GPUs, but what a GPU gathers of "
+         "a layer is an eighth, so that less has to be recomputed for the memory."},
     {.name = "gpt3-175b",
      .title = "GPT-3 with 175 B parameters on 1,024 A100",
      .model = GPT " --set t=2048 --set b=1536 --set heads=96 --set k=128 --set depth=96",
