@@ -59,6 +59,49 @@ static const char *at_line(Arena *a, Pos pos) {
   return pos.line ? arena_printf(a, " at line %u", pos.line) : "";
 }
 
+// Returns the name of the value in a buffer; without one, that of the value of a step which it
+// collects, or its operation. For a gradient returns the name of its parameter, and sets *gradient.
+static const char *bare_name(const Compilation *c, const PlanBuffer *b, bool *gradient) {
+  *gradient = false;
+  if (!b->node) return b->value;
+  const Node *x = graph_node(c->fusion->graph, b->node);
+  *gradient = x->origin.gradient_of;
+  if (*gradient) return x->origin.gradient_of;
+  if (x->origin.value) return x->origin.value;
+  const Node *step = x->op == OP_COLLECT ? graph_node(c->fusion->graph, x->args[1]) : x;
+  return step->origin.value ? step->origin.value : op_row((Op)x->op)->text;
+}
+
+// Returns the buffer that is at this offset of the work arena while instruction i runs, or NULL.
+static const PlanBuffer *buffer_at(const Compiled *c, int64_t offset, uint32_t i) {
+  for (uint32_t k = 0; k < c->nbuffers; k++) {
+    const PlanBuffer *b = &c->buffer[k];
+    if (b->first <= i && i <= b->last && b->offset <= offset && offset < b->offset + b->bytes)
+      return b;
+  }
+  return NULL;
+}
+
+// Returns what instruction i, which computes no value of the model, does with a value that it is
+// the last one to read.
+static const char *last_use(Arena *a, const Compilation *c, uint32_t i) {
+  const Program *p = c->compiled->program;
+  const Instr *in = i < p->ninstrs ? &p->instr[i] : NULL;
+  if (in && in->kind == INSTR_END) return "needed to the end of a loop";
+  if (!in || in->kind != INSTR_COPY) return arena_printf(a, "needed until instruction %u", i);
+  const Ref *to = &in->u.copy.dst;
+  if (to->tensor >= 0) {
+    const ProgTensor *t = &p->tensor[to->tensor];
+    return arena_printf(a, "then copied to %s%s", t->name, at_line(a, t->pos));
+  }
+  const PlanBuffer *b = buffer_at(c->compiled, to->offset, i);
+  if (!b || !b->node) return "then copied to a value of a loop";
+  bool gradient;
+  const char *name = bare_name(c, b, &gradient);
+  return arena_printf(a, gradient ? "then copied to grad(%s)%s" : "then copied to %s%s", name,
+                      at_line(a, graph_node(c->fusion->graph, b->node)->origin.pos));
+}
+
 // Returns why buffer b is still live at the peak.
 static const char *live_until(Arena *a, const Compilation *c, const PlanBuffer *b) {
   const Program *p = c->compiled->program;
@@ -66,9 +109,7 @@ static const char *live_until(Arena *a, const Compilation *c, const PlanBuffer *
       b->last < p->ninstrs && p->note ? program_instr_value(p, b->last) : NULL;
   bool forward = b->node && !graph_node(c->fusion->graph, b->node)->origin.backward;
   if (b->kept) return "an input or a result of the step";
-  if (!reader && b->last < p->ninstrs && p->instr[b->last].kind == INSTR_END)
-    return "needed to the end of a loop";
-  if (!reader) return arena_printf(a, "needed until instruction %u", b->last);
+  if (!reader) return last_use(a, c, b->last);
   if (forward && reader->backward)
     return arena_printf(a, "kept for the backward pass%s", at_line(a, reader->pos));
   return arena_printf(a, "last read by %s%s", reader->op, at_line(a, reader->pos));
@@ -81,19 +122,6 @@ static const char *made_by(Arena *a, const Compilation *c, const PlanBuffer *b) 
   return arena_printf(a, " (%s%s%s)",
                       x->origin.backward && !x->origin.gradient_of ? "backward, " : "",
                       node_source_name(c->fusion->graph, b->node), at_line(a, x->origin.pos));
-}
-
-// Returns the name of the value in a buffer; without one, that of the value of a step which it
-// collects, or its operation. For a gradient returns the name of its parameter, and sets *gradient.
-static const char *bare_name(const Compilation *c, const PlanBuffer *b, bool *gradient) {
-  *gradient = false;
-  if (!b->node) return b->value;
-  const Node *x = graph_node(c->fusion->graph, b->node);
-  *gradient = x->origin.gradient_of;
-  if (*gradient) return x->origin.gradient_of;
-  if (x->origin.value) return x->origin.value;
-  const Node *step = x->op == OP_COLLECT ? graph_node(c->fusion->graph, x->args[1]) : x;
-  return step->origin.value ? step->origin.value : op_row((Op)x->op)->text;
 }
 
 static Member member_of(Arena *a, const Compilation *c, const PlanBuffer *b) {
