@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Later levels first: the first build that a GPU can run is used. `emulated` is the GPU of tests,
-// which messages do not offer.
-static const GpuLevel levels[] = {{"sm_90", GPU_PTX, 90},
-                                  {"sm_80", GPU_PTX, 80},
-                                  {"sm_75", GPU_PTX, 75},
-                                  {"sm_70", GPU_PTX, 70},
-                                  {"emulated", GPU_EMULATED, 90}};
-const char *const gpu_level_names[] = {"sm_90", "sm_80", "sm_75", "sm_70", NULL};
+// Later levels first: the first build that a GPU can run is used.
+#define LEVELS(ROW) ROW(90) ROW(80) ROW(75) ROW(70)
+#define AS_LEVEL(N) {"sm_" #N, GPU_PTX, N},
+#define AS_NAME(N) "sm_" #N,
+
+// `emulated` is the GPU of tests, which messages do not offer.
+static const GpuLevel levels[] = {LEVELS(AS_LEVEL){"emulated", GPU_EMULATED, 90}};
+const char *const gpu_level_names[] = {LEVELS(AS_NAME) NULL};
 
 const GpuLevel *gpu_level(const char *name) {
   for (size_t i = 0; i < countof(levels); i++)
