@@ -31,6 +31,16 @@ static const uint32_t round_key[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+// One round of the 64. The eight words of the state change their names from round to round, so that
+// none is moved.
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                           \
+  {                                                                                                \
+    uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) +        \
+                 round_key[i] + w[i];                                                              \
+    d += t;                                                                                        \
+    h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));            \
+  }
+
 static void mix(Hash *h) {
   uint32_t w[64], s[8];
   for (int i = 0; i < 16; i++)
@@ -42,15 +52,15 @@ static void mix(Hash *h) {
            (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
   }
   memcpy(s, h->state, sizeof s);
-  for (int i = 0; i < 64; i++) {
-    uint32_t big1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25),
-             ch = (s[4] & s[5]) ^ (~s[4] & s[6]);
-    uint32_t t1 = s[7] + big1 + ch + round_key[i] + w[i];
-    uint32_t big0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-    uint32_t t2 = big0 + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += t1;
-    s[0] = t1 + t2;
+  for (int i = 0; i < 64; i += 8) {
+    ROUND(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], i)
+    ROUND(s[7], s[0], s[1], s[2], s[3], s[4], s[5], s[6], i + 1)
+    ROUND(s[6], s[7], s[0], s[1], s[2], s[3], s[4], s[5], i + 2)
+    ROUND(s[5], s[6], s[7], s[0], s[1], s[2], s[3], s[4], i + 3)
+    ROUND(s[4], s[5], s[6], s[7], s[0], s[1], s[2], s[3], i + 4)
+    ROUND(s[3], s[4], s[5], s[6], s[7], s[0], s[1], s[2], i + 5)
+    ROUND(s[2], s[3], s[4], s[5], s[6], s[7], s[0], s[1], i + 6)
+    ROUND(s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[0], i + 7)
   }
   for (int i = 0; i < 8; i++) h->state[i] += s[i];
 }
