@@ -342,6 +342,23 @@ GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each);
 // first instruction after it that must wait for its end; ninstrs: the end of the step. messages:
 // GpuTransfers.messages.
 uint32_t *gpu_overlap(Arena *a, const Compiled *c, struct MessagePart *const *messages);
+// -- program_cache.c: programs in the compile cache, so that a later run need not compile them
+// The key of a program: a hash of all that it depends on.
+typedef struct ProgramKey {
+  uint8_t byte[32];
+} ProgramKey;
+// Returns the key for the `n` bytes of `question`, which are all that the passes read: the graph
+// and the options. The sources of the compiler, the host and the options of machine code count,
+// too.
+ProgramKey program_key(const char *question, size_t n, const CodeOptions *opt);
+// Keeps program p and where its machine code is in the cache of c's options. `predicted`: seconds
+// of a step. d has the files of positions. If it cannot be written, it is not kept.
+void program_keep(const ProgramKey *key, const Program *p, double predicted, const Code *c,
+                  const CodeOptions *opt, Diag *d);
+// Returns the program with that key, allocated in `a` with texts of `names`, and its machine code
+// in *c. Its kernels have no text. Returns NULL if it is not kept, or not its code.
+Program *program_recall(Arena *a, Intern *names, const ProgramKey *key, const CodeOptions *opt,
+                        Diag *d, double *predicted, Code **c);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

@@ -287,6 +287,7 @@ typedef struct Compilation {
   bool plain;             // placed by place_plain, which needs less memory than `place`
   int64_t least;          // with a budget: memory in bytes of the program at the chosen level
   PartitionFacts partition;
+  double predicted; // seconds of a step with the figures of the session's machine; 0: not computed
   // the machine code: of the CPU, or of the GPU and as it is loaded there; NULL: there is none
   Code *code;
   GpuCode *gpu_code;

@@ -223,26 +223,28 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
   "$meshc" run "$net" $feed --no-cache >/dev/null 2>&1
   holds "entries after --no-cache" "$(entries)" 0
   "$meshc" run "$net" $feed --out "$tmp/a.npz" >/dev/null 2>&1
-  holds "entries after a run" "$(entries)" 1
+  holds "entries after a run: program and machine code" "$(entries)" 2
+  touch -d 2020-01-01 "$tmp"/cache/meshc/*.o
   "$meshc" run "$net" $feed --out "$tmp/b.npz" >/dev/null 2>&1
-  holds "entries after the same run" "$(entries)" 1
+  holds "entries after the same run" "$(entries)" 2
+  holds "entries that the same run has read" "$(find "$tmp/cache/meshc" -name '*.o' -newermt 2021-01-01 | wc -l | tr -d ' ')" 2
   "$meshc" run "$net" $feed --opt 3 >/dev/null 2>&1
-  holds "entries after a run with other machine code" "$(entries)" 2
+  holds "entries after a run with other machine code" "$(entries)" 4
   for f in "$tmp"/cache/meshc/*.o; do printf 'X' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null; done
   "$meshc" run "$net" $feed --out "$tmp/c.npz" >/dev/null 2>&1 || fail "a damaged entry of the cache"
   if cmp -s "$tmp/a.npz" "$tmp/b.npz" && cmp -s "$tmp/a.npz" "$tmp/c.npz"; then pass; else fail "the cache changes results"; fi
-  expect "cache lists" 0 "entries  2, " "$meshc" cache
+  expect "cache lists" 0 "entries  4, " "$meshc" cache
   MESHC_CACHE_MIB=0 "$meshc" run "$net" $feed --fetch hidden >/dev/null 2>&1
   holds "entries of a cache of no size" "$(entries)" 0
   "$meshc" run "$net" $feed >/dev/null 2>&1
-  expect "cache --clear" 0 "1 entry removed" "$meshc" cache --clear
+  expect "cache --clear" 0 "2 entries removed" "$meshc" cache --clear
   holds "entries after --clear" "$(entries)" 0
   chmod 755 "$tmp/cache/meshc"
   "$meshc" run "$net" $feed >/dev/null 2>&1
-  holds "entries of a folder that others may read" "$(entries)" 1
+  holds "entries of a folder that others may read" "$(entries)" 2
   chmod 777 "$tmp/cache/meshc"
   "$meshc" run "$net" $feed --opt 3 >/dev/null 2>&1
-  holds "entries of a folder that others may write" "$(entries)" 1
+  holds "entries of a folder that others may write" "$(entries)" 2
   expect "cache says that it is not used" 0 "not used: " "$meshc" cache
   chmod 700 "$tmp/cache/meshc"
   "$meshc" cache --clear >/dev/null

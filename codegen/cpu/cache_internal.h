@@ -2,6 +2,7 @@
 #ifndef CODEGEN_CACHE_H
 #define CODEGEN_CACHE_H
 
+#include "codegen/codegen.h"
 #include "codegen/cpu/llvm_internal.h"
 #include "ir/base/arena.h"
 
@@ -30,6 +31,16 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
 // Stores n objects under `key` in dir, which is created if necessary (mode 0700). A failure is
 // ignored: the kernels are compiled again next time.
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects);
+// -- code.c
+// Adds to hash h what machine code depends on beside its kernels: the emitter's sources, LLVM, the
+// host and the options.
+void hash_target(Hash *h, Arena *a, const CodeOptions *opt);
+// Returns the key of the entry of c in the cache.
+const uint8_t *code_key(const Code *c);
+// Maps the code of all kernels of p from the entry with that key, as code_load does. Returns NULL
+// if there is no such entry.
+Code *code_recall(Program *p, const uint8_t key[HASH_BYTES], const CodeOptions *opt);
+// -- cache_files.c
 // Returns how many bytes the cache folder may hold: MESHC_CACHE_MIB in the environment, default 512
 // MiB.
 int64_t cache_limit(void);

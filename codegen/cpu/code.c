@@ -20,6 +20,7 @@
 enum { MAX_OBJECTS = 2, KERNELS_A_THREAD = 4 };
 
 struct Code {
+  uint8_t key[HASH_BYTES]; // of its entry in the cache
   uint32_t nimages;
   Image *image[MAX_OBJECTS];
 };
@@ -46,17 +47,21 @@ static KernelList source_make(Arena *a, const Program *p, Kernel *const *kernels
   return s;
 }
 
-// Computes the key of the compile cache: the hash of all that the machine code depends on. These
-// are the kernels, the emitter's sources, LLVM, the host and the options.
+void hash_target(Hash *h, Arena *a, const CodeOptions *opt) {
+  hash_text(h, "meshc " MESHC_VERSION " " EMITTER_HASH);
+  hash_text(h, code_version());
+  hash_text(h, host_identity(a));
+  hash_text(h, arena_printf(a, "%d bits, level %d%s", code_bits(opt), opt->opt,
+                            code_is_instrumented() ? ", instrumented" : ""));
+  hash_text(h, opt->without ? opt->without : "");
+}
+
+// Computes the key of the compile cache: the hash of the target and of the kernels.
 static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
-  hash_text(&h, "meshc " MESHC_VERSION " " EMITTER_HASH);
-  hash_text(&h, code_version());
-  hash_text(&h, host_identity(a));
-  hash_text(&h, arena_printf(a, "%d bits, level %d, %u kernels%s", code_bits(s->opt), s->opt->opt,
-                             s->n, code_is_instrumented() ? ", instrumented" : ""));
-  hash_text(&h, s->opt->without ? s->opt->without : "");
+  hash_target(&h, a, s->opt);
+  hash_text(&h, arena_printf(a, "%u kernels", s->n));
   for (uint32_t i = 0; i < s->n; i++) hash_text(&h, kernel_identity(a, s->kernel[i]));
   hash_end(&h, out);
 }
@@ -193,6 +198,18 @@ static Code *load_cached(Program *p, const KernelList *s, const uint8_t key[HASH
   return c;
 }
 
+Code *code_recall(Program *p, const uint8_t key[HASH_BYTES], const CodeOptions *opt) {
+  if (p->nkernels == 0) return mem_zeroed(1, sizeof(Code));
+  Arena *a = arena_new();
+  KernelList s = source_make(a, p, NULL, opt);
+  Code *c = load_cached(p, &s, key);
+  if (c) memcpy(c->key, key, HASH_BYTES);
+  arena_free(a);
+  return c;
+}
+
+const uint8_t *code_key(const Code *c) { return c->key; }
+
 static Code *load_fresh(Program *p, const KernelList *s, const uint8_t key[HASH_BYTES], Diag *d) {
   Bytes object[MAX_OBJECTS];
   char why[200];
@@ -216,6 +233,7 @@ Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag
   cache_key(a, &s, key);
   Code *c = opt->cache ? load_cached(p, &s, key) : NULL;
   if (!c) c = load_fresh(p, &s, key, d);
+  if (c) memcpy(c->key, key, HASH_BYTES);
   llvm_rest();
   arena_free(a);
   return c;

@@ -117,7 +117,8 @@ static void check_readable(const char *file, const char *bytes, size_t n) {
   Arena *a = arena_new();
   Program p;
   char why[PACK_WHY];
-  if (!pack_read(a, &pack_of_program, bytes, n, diag_new(a), &p, why) || !program_sound(&p, why))
+  if (!pack_read(a, NULL, &pack_of_program, bytes, n, diag_new(a), &p, why) ||
+      !program_sound(&p, why))
     BUG("%s %s", file, why);
   arena_free(a);
 }

@@ -7,7 +7,7 @@ const Simulation *session_simulate(const Session *s, const Compilation *c) {
 }
 
 double predicted_seconds(const Session *s, const Compilation *c) {
-  return session_simulate(s, c)->seconds;
+  return c->predicted > 0 ? c->predicted : session_simulate(s, c)->seconds;
 }
 
 json_t *simulation_json(const Simulation *t) {

@@ -54,6 +54,8 @@ typedef struct Session {
   bool keeps;
   // The first program that was compiled to run: later ones store parameters and states as it does.
   const Program *stores;
+  bool stores_kept; // that program has a key, and may be in the compile cache (program_reuse.h)
+  ProgramKey stores_key;
 } Session;
 
 // The graph that a command computes, and what it is for.

@@ -1,6 +1,7 @@
 // Compiles a graph with the options of the command line, and binds the program to its processors.
 // Input: the graph of session_select or of the command. Output: a Compilation, and an Exec.
 #include "frontend/driver/memory_remedies.h"
+#include "frontend/driver/program_reuse.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -188,7 +189,11 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   double start = clock_seconds();
   bool cached = options.code.cache != NULL;
   if (runs && !session_before_compile(s, cached)) return false;
-  if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
+  const ProgramReuse reuse = runs ? program_reuse(s, g, &options) : (ProgramReuse){0};
+  if (!program_reused(s, g, &options, &reuse, out)) {
+    if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
+    program_reuse_later(s, &options, &reuse, out);
+  }
   say_orders(s, out->order);
   if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
@@ -200,7 +205,11 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   if (option_given(s->opt, OPTION_VERBOSE) && !s->trial) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
   if (runs) arena_drop_spares(); // steps need the memory more
-  if (runs && !s->stores) s->stores = out->compiled->program;
+  if (runs && !s->stores) {
+    s->stores = out->compiled->program;
+    s->stores_kept = reuse.usable;
+    s->stores_key = reuse.key;
+  }
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 

@@ -229,12 +229,21 @@ bool session_before_compile(Session *s, bool cached) {
   return !s->ranks || !cached || ranks_is_leader(s->ranks) || ranks_meet_local(s->ranks, true);
 }
 
+// Returns a hash of a program without the texts of its kernels, which one from the compile cache
+// lacks. The names of kernels are hashes of their texts.
+static uint64_t program_hash(Arena *a, const Program *p) {
+  Program bare = *p;
+  bare.kernel = arena_copy(a, p->kernel, (p->nkernels + 1) * sizeof *p->kernel);
+  for (uint32_t i = 0; i < p->nkernels; i++) bare.kernel[i].text = NULL;
+  return fnv_text(program_print(a, &bare));
+}
+
 bool session_after_compile(Session *s, bool cached, const Program *p) {
   if (!s->ranks) return true;
   if (cached && ranks_is_leader(s->ranks) && !ranks_meet_local(s->ranks, true)) return false;
   const RankNote *const *all;
   RankNote mine = {.what = NOTE_COMPILE};
-  uint64_t own = fnv_text(program_print(s->arena, p)), other;
+  uint64_t own = program_hash(s->arena, p), other;
   memcpy(mine.data, &own, sizeof own);
   if (!ranks_meet(s->ranks, &mine, true, &all)) return false;
   for (int i = 1; i < ranks_count(s->ranks); i++) {

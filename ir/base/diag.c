@@ -60,6 +60,12 @@ uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n) {
   return d->source.n;
 }
 
+uint32_t diag_find_source(const Diag *d, const char *name) {
+  for (uint32_t i = 0; i < d->source.n; i++)
+    if (strcmp(d->source.at[i].name, name) == 0) return i + 1;
+  return 0;
+}
+
 static const Source *source_of(const Diag *d, uint32_t source) {
   return source >= 1 && source <= d->source.n ? &d->source.at[source - 1] : NULL;
 }

@@ -84,6 +84,8 @@ int diag_exit(const Diag *d);
 // Returns a copy in `a` of the text from position `from` to the end of position `to`. Returns NULL
 // unless both are on one line of one source, and the line is ASCII up to there.
 const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to);
+// Returns the number of the first text that diag_source registered with this name, or 0.
+uint32_t diag_find_source(const Diag *d, const char *name);
 // Returns the path or option that diag_source registered under this number.
 const char *diag_source_name(const Diag *d, uint32_t source);
 

@@ -1,7 +1,6 @@
 // Writes and reads records by the tables of their fields (pack.h).
 #include "ir/program/pack.h"
 #include "ir/base/hash.h"
-#include "ir/base/intern.h"
 #include "ir/base/map.h"
 #include "ir/program/program.h"
 
@@ -112,7 +111,7 @@ typedef struct Writer {
   Arena *arena;
   Output out;
   Intern *names;
-  NameMap numbers; // of the texts: their numbers in the list
+  NameMap numbers; // of the texts, and of their copies in `names`: their numbers in the list
   VEC(const char *) text;
   VEC(uint32_t) source;
 } Writer;
@@ -124,29 +123,32 @@ static void put_bytes(Output *o, const void *bytes, size_t n) {
 }
 
 static void put_int(Output *o, int64_t v) {
+  enum { LONGEST = 10 };
   uint64_t x = (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-  do {
-    unsigned char byte = (unsigned char)((x & 127) | (x > 127 ? 128 : 0));
-    put_bytes(o, &byte, 1);
-    x >>= 7;
-  } while (x);
+  if (o->n + LONGEST > o->room) o->at = mem_grow(o->at, o->room = 2 * (o->n + LONGEST) + 256);
+  for (; x > 127; x >>= 7) o->at[o->n++] = (char)((x & 127) | 128);
+  o->at[o->n++] = (char)x;
 }
 
 // Returns the number of a text in the list, from 1.
 static int64_t text_number(Writer *w, const char *text) {
   if (!text) return 0;
-  const char *key = intern(w->names, text);
-  uintptr_t known = (uintptr_t)map_get(&w->numbers, key);
+  uintptr_t known = (uintptr_t)map_get(&w->numbers, text);
   if (known) return (int64_t)known;
-  vec_push(w->arena, w->text) = key;
-  map_put(w->arena, &w->numbers, key, (void *)(uintptr_t)w->text.n);
-  return w->text.n;
+  const char *key = intern(w->names, text);
+  known = (uintptr_t)map_get(&w->numbers, key);
+  if (!known) {
+    vec_push(w->arena, w->text) = key;
+    map_put(w->arena, &w->numbers, key, (void *)(uintptr_t)(known = w->text.n));
+  }
+  map_put(w->arena, &w->numbers, text, (void *)known);
+  return (int64_t)known;
 }
 
 // Returns the number of a source in the list, from 1.
 static int64_t source_number(Writer *w, const Pos *p) {
   if (!p->source) return 0;
-  for (uint32_t i = 0; i < w->source.n; i++)
+  for (uint32_t i = w->source.n; i-- > 0;)
     if (w->source.at[i] == p->source) return i + 1;
   vec_push(w->arena, w->source) = p->source;
   return w->source.n;
@@ -230,6 +232,7 @@ char *pack_write(const PackRecord *root, const void *from, const char *(*name_of
 typedef struct Reader {
   Scope scope;
   Arena *arena;
+  Intern *names;
   const char *bytes;
   size_t n, at;
   uint32_t ntexts, nsources;
@@ -272,7 +275,8 @@ static bool get_count(Reader *r, int64_t *v) {
 static bool get_text(Reader *r, const char **out) {
   int64_t n;
   if (!get_count(r, &n)) return false;
-  *out = arena_text(r->arena, r->bytes + r->at, (size_t)n);
+  const char *text = r->bytes + r->at;
+  *out = r->names ? intern_n(r->names, text, (size_t)n) : arena_text(r->arena, text, (size_t)n);
   r->at += (size_t)n;
   return true;
 }
@@ -290,7 +294,8 @@ static bool get_lists(Reader *r, Diag *d) {
   for (uint32_t i = 0; i < r->nsources; i++) {
     const char *name;
     if (!get_text(r, &name)) return false;
-    r->source[i] = diag_source(d, name, NULL, 0);
+    r->source[i] = diag_find_source(d, name);
+    if (!r->source[i]) r->source[i] = diag_source(d, name, NULL, 0);
   }
   return true;
 }
@@ -384,9 +389,9 @@ static bool get_record(Reader *r, const PackRecord *record, char *to) {
   return true;
 }
 
-bool pack_read(Arena *a, const PackRecord *root, const char *bytes, size_t n, Diag *d, void *to,
-               char *why) {
-  Reader r = {.arena = a, .bytes = bytes, .n = n, .why = why};
+bool pack_read(Arena *a, Intern *names, const PackRecord *root, const char *bytes, size_t n,
+               Diag *d, void *to, char *why) {
+  Reader r = {.arena = a, .names = names, .bytes = bytes, .n = n, .why = why};
   uint64_t layout;
   if (n < sizeof layout) return ends_early(&r);
   memcpy(&layout, bytes, sizeof layout);

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "ir/base/diag.h"
+#include "ir/base/intern.h"
 
 typedef enum PackKind {
   PACK_INT, // an integer or an enum of 1, 2, 4 or 8 bytes
@@ -86,11 +87,12 @@ uint64_t pack_layout(const PackRecord *root);
 char *pack_write(const PackRecord *root, const void *from, const char *(*name_of)(void *, uint32_t),
                  void *context, size_t *n);
 // Reads what pack_write has written, to *to. All memory is allocated in `a`, and texts that are
-// equal have one address. The files of positions are registered in d. Returns false with a reason
-// in why[0..PACK_WHY) if the bytes are not those of such a record.
+// equal have one address, that of `names` unless it is NULL. The files of positions are those of
+// the same name in d, or are registered there. Returns false with a reason in why[0..PACK_WHY) if
+// the bytes are not those of such a record.
 enum { PACK_WHY = 200 };
-MUST_USE bool pack_read(Arena *a, const PackRecord *root, const char *bytes, size_t n, Diag *d,
-                        void *to, char *why);
+MUST_USE bool pack_read(Arena *a, Intern *names, const PackRecord *root, const char *bytes,
+                        size_t n, Diag *d, void *to, char *why);
 
 // pack_program.c: the record of a Program (ir/program/program.h). pack_gpu.c: that of a GpuLaunches
 // (ir/program/gpu.h). pack_data.c: that of a DataBlock (ir/program/spec.h).

@@ -42,6 +42,8 @@
          .record = &table##_record)
 #define BY_RULE(T, member, kind_, rule, ...)                                                       \
   ROW_OF(T, member, kind_, .place = PLACE_POINTER, .count = COUNT_##rule, __VA_ARGS__)
+// Records of pack_program.c that the tables of other files contain, too.
+extern const PackRecord axes_record, mesh_record, affine_record, footprint_record, initial_record;
 #define RECORD(T, table)                                                                           \
   const PackRecord table##_record = {#T, sizeof(T), countof(table##_fields), table##_fields}
 

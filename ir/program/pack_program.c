@@ -7,7 +7,7 @@ static const PackField axes_fields[] = {
     COUNT(Axes, n, MAX_AXES),
     USED(Axes, at, INT, n, .low = 0, .high = -1, .of = OF_AXES),
 };
-static RECORD(Axes, axes);
+RECORD(Axes, axes);
 
 static const PackField axis_fields[] = {TEXT(MeshAxis, name), INT(MeshAxis, size, 1, INT32_MAX),
                                         POS(MeshAxis, pos)};
@@ -16,16 +16,16 @@ static RECORD(MeshAxis, axis);
 static const PackField mesh_fields[] = {COUNT(Mesh, naxes, MAX_AXES),
                                         USED(Mesh, axis, RECORD, naxes, .record = &axis_record),
                                         POS(Mesh, pos)};
-static RECORD(Mesh, mesh);
+RECORD(Mesh, mesh);
 
 static const PackField affine_fields[] = {ANY(Affine, out), ANY(Affine, tap), ANY(Affine, offset),
                                           SIZED(Affine, divisor)};
-static RECORD(Affine, affine);
+RECORD(Affine, affine);
 
 static const PackField footprint_fields[] = {
     SIZED(Footprint, out_size), SIZED(Footprint, tap_size), HAS(Footprint, out_axes, axes),
     HAS(Footprint, tap_axes, axes), HAS(Footprint, affine, affine)};
-static RECORD(Footprint, footprint);
+RECORD(Footprint, footprint);
 
 static const PackField slot_fields[] = {
     INT(Slot, kind, SLOT_EXTENT, SLOT_RANK),
@@ -60,7 +60,7 @@ static const PackField prog_dim_fields[] = {TEXT(ProgDim, name), SIZED(ProgDim, 
                                             INDEX(ProgDim, extent, SLOTS)};
 static RECORD(ProgDim, prog_dim);
 
-static const PackField init_fields[] = {
+static const PackField initial_fields[] = {
     INT(Init, kind, INIT_CONSTANT, INIT_FILE),
     REAL(Init, a),
     REAL(Init, b),
@@ -71,7 +71,7 @@ static const PackField init_fields[] = {
     TEXT(Init, path),
     TEXT(Init, key),
 };
-static RECORD(Init, init);
+RECORD(Init, initial);
 
 static const PackField tensor_fields[] = {
     INT(ProgTensor, kind, TENSOR_INPUT, TENSOR_OUTPUT),
@@ -83,7 +83,7 @@ static const PackField tensor_fields[] = {
     SIZED(ProgTensor, bytes),
     HAS(ProgTensor, at, ref),
     BOOL(ProgTensor, shared),
-    HAS(ProgTensor, init, init),
+    HAS(ProgTensor, init, initial),
     BY_RULE(ProgTensor, data, REAL, ELEMENTS, .n = 1),
     INDEX(ProgTensor, of, TENSORS),
     POS(ProgTensor, pos),

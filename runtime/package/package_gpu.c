@@ -145,7 +145,7 @@ static bool read_launches(Arena *a, const Package *package, const Program *p, co
   const char *bytes = file ? source_file(a, package->source, file, &n, d) : NULL;
   if (!bytes)
     return !file && package_damaged(package->source, PACKAGE_FILE, "names no launches", d);
-  if (!pack_read(a, &pack_of_launches, bytes, n, d, l, why) || !launches_sound(l, p, why))
+  if (!pack_read(a, NULL, &pack_of_launches, bytes, n, d, l, why) || !launches_sound(l, p, why))
     return package_damaged(package->source, file, why, d);
   out->entry = l->entry;
   int64_t each = package->gpus > 1 ? mesh_size(&p->mesh) / package->gpus : 0;

@@ -184,7 +184,7 @@ static bool load_program(const Opening *o, const json_t *build, const json_t *en
   read_classes(o, json_object_get(entry, "tensors"), p);
   const char *bytes = source_file(o->arena, package->source, file, &n, o->diag);
   if (!bytes) return false;
-  if (!pack_read(o->arena, &pack_of_program, bytes, n, o->diag, &p->program, why) ||
+  if (!pack_read(o->arena, NULL, &pack_of_program, bytes, n, o->diag, &p->program, why) ||
       !program_sound(&p->program, why))
     return package_damaged(package->source, file, why, o->diag);
   no_initial_values(package, &p->program);

@@ -113,7 +113,7 @@ static Feed *open_data(Arena *a, const Package *p, const PackageTrainAsk *ask,
   int64_t rows = 0;
   const char *at = source_file(a, p->source, p->training->file, &bytes, d);
   if (!at) return NULL;
-  if (!pack_read(a, &pack_of_data_block, at, bytes, d, block, why) ||
+  if (!pack_read(a, NULL, &pack_of_data_block, at, bytes, d, block, why) ||
       !data_block_sound(block, why)) {
     (void)package_damaged(p->source, p->training->file, why, d);
     return NULL;

@@ -12,40 +12,9 @@
 #include "ir/program/gpu.h"
 #include "ir/program/pack.h"
 #include "ir/program/program.h"
+#include "tests/unit/record_gaps.h"
 
 // -- tables -------------------------------------------------------------------------------------
-
-static void mark(bool *covered, size_t at, size_t n) {
-  for (size_t i = 0; i < n; i++) covered[at + i] = true;
-}
-
-// Every byte of a struct belongs to a field, or fills up to the alignment of the next one: a gap of
-// 8 bytes, or one that a member of 4 or 8 bytes fits into, is a member without a row.
-static void look_for_gaps(const PackRecord *r) {
-  bool *covered = calloc(r->bytes + 1, sizeof *covered);
-  for (uint32_t i = 0; i < r->n; i++) {
-    const PackField *f = &r->field[i];
-    size_t n = f->place == PLACE_POINTER ? sizeof(void *) : f->bytes * (f->n ? f->n : 1);
-    if (f->place == PLACE_ROWS)
-      n = f->bytes * (strstr(f->name, "Axes") || strstr(f->name, "Mesh.") ? MAX_AXES : MAX_RANK);
-    assert_true(f->at + n <= r->bytes);
-    mark(covered, f->at, n);
-  }
-  for (size_t at = 0; at < r->bytes;) {
-    size_t gap = 0;
-    while (at + gap < r->bytes && !covered[at + gap]) gap++;
-    if (gap >= 8 || (gap >= 4 && at % 8 == 0))
-      fail_msg("%s has a member at byte %zu without a row", r->name, at);
-    at += gap + 1;
-  }
-  free(covered);
-  for (uint32_t i = 0; i < r->n; i++) {
-    const PackField *f = &r->field[i];
-    if (f->kind == PACK_RECORD) look_for_gaps(f->record);
-    for (int k = 0; f->kind == PACK_CHOICE && k <= f->high; k++)
-      if (f->choice[k]) look_for_gaps(f->choice[k]);
-  }
-}
 
 static void no_member_is_forgotten(void **state) {
   (void)state;
@@ -138,7 +107,7 @@ typedef struct Fixture {
 static bool read_bytes(Fixture *f) {
   if (f->arena) arena_free(f->arena);
   f->arena = arena_new();
-  return pack_read(f->arena, &pack_of_program, f->bytes, f->n, diag_new(f->arena), &f->read,
+  return pack_read(f->arena, NULL, &pack_of_program, f->bytes, f->n, diag_new(f->arena), &f->read,
                    f->why) &&
          program_sound(&f->read, f->why);
 }
@@ -267,7 +236,7 @@ static GpuPartKernels parts[] = {{0, 0}};
 static bool read_launches(Arena *a, const char *bytes, size_t n) {
   GpuLaunches l;
   char why[PACK_WHY];
-  return pack_read(a, &pack_of_launches, bytes, n, diag_new(a), &l, why) &&
+  return pack_read(a, NULL, &pack_of_launches, bytes, n, diag_new(a), &l, why) &&
          launches_sound(&l, &program, why);
 }
 
@@ -312,7 +281,7 @@ static bool block_is_read(const DataSource *source) {
   size_t n;
   char *bytes = pack_write(&pack_of_data_block, &block, name_of, NULL, &n);
   Arena *a = arena_new();
-  bool good = pack_read(a, &pack_of_data_block, bytes, n, diag_new(a), &read, why) &&
+  bool good = pack_read(a, NULL, &pack_of_data_block, bytes, n, diag_new(a), &read, why) &&
               data_block_sound(&read, why);
   arena_free(a);
   free(bytes);
