@@ -64,16 +64,14 @@ static const char *read_text(Session *s, size_t *n) {
 
 // The file has ids and no head: an ending of files of arrays would mislead their readers.
 static bool check_ending(const Session *s) {
-  static const char *const arrays[] = {".npy", ".npz", ".safetensors", ".csv", ".json"};
   const char *path = option_text(s->opt, OPTION_OUT);
-  for (size_t i = 0; path && i < countof(arrays); i++) {
-    if (!text_ends(path, arrays[i])) continue;
-    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
-               "tokenize writes no %s files", arrays[i]);
-    return diag_hint(s->diag, "name a .bin file: it has the ids as numbers of 2 or 4 bytes, which "
-                              "tokens(...) reads");
-  }
-  return true;
+  bool written;
+  const char *end = path ? values_ending(path, &written) : NULL;
+  if (!end) return true;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
+             "tokenize writes no %s files", end);
+  return diag_hint(s->diag, "name a .bin file: it has the ids as numbers of 2 or 4 bytes, which "
+                            "tokens(...) reads");
 }
 
 int cmd_tokenize(Session *s) {

@@ -99,16 +99,13 @@ bool out_is_stdout(const Session *s) {
 // Returns false after an error: --out has the ending of a file that is not written. It would become
 // the name of a folder.
 static bool out_is_known(const Session *s) {
-  static const char *const others[] = {".json", ".txt", ".npy", ".tsv",     ".h5",
-                                       ".hdf5", ".pt",  ".pkl", ".parquet", ".xlsx"};
   const OptionUse *use = option_use(s->opt, OPTION_OUT);
-  for (size_t i = 0; use && i < countof(others); i++) {
-    if (!text_ends(use->text, others[i]) || folder_writable(use->text)) continue;
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--out writes no %s files", others[i]);
-    return diag_hint(s->diag, "name a folder, for NAME.npy, or a .npz, .safetensors or .csv file; "
-                              "--json > FILE writes JSON");
-  }
-  return true;
+  bool written = true;
+  const char *end = use ? values_ending(use->text, &written) : NULL;
+  if (written || folder_writable(use->text)) return true;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--out writes no %s files", end);
+  return diag_hint(s->diag, "name a folder, for NAME.npy, or a .npz, .safetensors or .csv file; "
+                            "--json > FILE writes JSON");
 }
 
 bool results_check(const Session *s) {
