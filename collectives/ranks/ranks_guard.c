@@ -95,7 +95,7 @@ static _Noreturn void end_guard(const GuardInfo *guard_info, pid_t rank, int pas
   if (code >= 0 && (atomic_load(&guard_info->joined) || code == 0 || code == EXIT_LOST ||
                     code == EXIT_INTERRUPTED || ended_by_error(status)))
     _exit(code);
-  if (WTERMSIG(status) == passed) end_early(guard_info, passed);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == passed) end_early(guard_info, passed);
   say_ended(guard_info, death_text(status, death, sizeof death));
   _exit(EXIT_LOST);
 }
