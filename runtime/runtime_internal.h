@@ -213,4 +213,11 @@ MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *
 // has an array named `key`; key may be NULL.
 void array_hint(const char *path, const char *key, Diag *d);
 
+// -- cgroup.c -----------------------------------------------------------------------------------
+// Return the least that the control groups leave to this process: bytes of memory, INT64_MAX if
+// they do not limit it, and cores, rounded up, or 0. `groups` is /proc/self/cgroup and `root` the
+// folder of the groups, /sys/fs/cgroup. Any thread may call them.
+int64_t cgroup_memory(const char *groups, const char *root);
+int cgroup_cores(const char *groups, const char *root);
+
 #endif
