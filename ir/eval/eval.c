@@ -74,11 +74,11 @@ static double next_error(uint64_t *state) {
   return z & 1 ? -size : size;
 }
 
-// Returns x, of type t, plus a random error of at most `bound`. If the run rounds, bf16 and f16 are
-// rounded, and only the rest of the bound is random.
+// Returns x, of type t, plus a random error of at most `bound`. If the run rounds, x is rounded to
+// t, and only the rest of the bound is random. Numbers here are f64, so f64 is not rounded.
 static double with_error(EvalRun *run, Dtype t, double x, double bound) {
   double e = next_error(run->errors);
-  if (!run->rounds || (t != TYPE_BF16 && t != TYPE_F16)) return x + bound * e;
+  if (!run->rounds || t == TYPE_F64) return x + bound * e;
   double rest = bound - unit_roundoff(t) * fabs(x) - least_subnormal(t);
   return dtype_round(t, rest > 0 ? x + rest * e : x);
 }

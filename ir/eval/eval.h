@@ -58,10 +58,11 @@ static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
 // different seeds shows how far rounding moves a result. It is useful for deep graphs, whose bounds
 // are too wide.
 //
-// If it rounds, each result of bf16 and f16 is rounded, as programs do, and moved only by what the
-// bound is beyond that. Where such a value lies next to a step (floor, a comparison), programs are
-// on the side of this run, which random errors may miss. But the rounding errors of such runs are
-// nearly the same ones, so that they do not show how large others can be.
+// If it rounds, each result of f32, bf16 and f16 is rounded, as programs do, and moved only by what
+// the bound is beyond that. Where such a value lies next to a step (floor, a comparison), or is
+// equal to another by rounding, programs see what this run sees, which random errors may miss. But
+// the rounding errors of such runs are nearly the same ones, so that they do not show how large
+// others can be.
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
                          int64_t step, uint64_t seed, bool rounds);
 

@@ -23,7 +23,7 @@ typedef struct EvalRun {
   const EvalFeed *feeds;
   int64_t step;     // the value of the step counter
   uint64_t *errors; // the state of the generator of random errors; NULL: no errors are added
-  bool rounds;      // bf16 and f16 are rounded, and have no random error of rounding
+  bool rounds;      // results are rounded to their type, and have no random error of rounding
   RegionNodes nodes;
   int64_t *now; // [RegionId]: the position of the current step along the dim of the loop
 } EvalRun;

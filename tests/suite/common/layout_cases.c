@@ -751,8 +751,8 @@ static void random_loops(int argc, char **argv, int layouts) {
 // Seeds that once found an error and are not among those that always run: a value that depends on
 // rounding; loops inside a loop whose results have its dim; a table that a kernel reads directly
 // and through a view; a scalar that a kernel replaces in place; a constant that is an output,
-// beside updates.
-static const uint64_t kept[] = {1545, 2136, 4934, 71, 74};
+// beside updates; an error of rounding to f16 in all elements of a mean; a tie made by rounding.
+static const uint64_t kept[] = {1545, 2136, 4934, 71, 74, 5282, 11115};
 
 // Runs that many random graphs, or the one that the command line names.
 static void run_random(int argc, char **argv, uint64_t graphs, int layouts) {
