@@ -78,8 +78,9 @@ vary() {
 
 kernels="suite_kernels suite_kernels_windows suite_elementwise"
 own="suite_compiled suite_remat suite_micro_batches"
-multiply="suite_models suite_random layouts suite_decode suite_verify suite_golden suite_ranks suite_last_batch train"
-suites=${RUNNERS:-$kernels $own $multiply}
+multiply="suite_models suite_random layouts suite_decode suite_verify suite_golden suite_ranks"
+undivided="suite_last_batch suite_bits train long_sums permute" # without a list of cases that SUITE_PART divides
+suites=${RUNNERS:-$kernels $own $multiply $undivided}
 
 # pairs DO: calls DO for each of the 16
 number=0
@@ -113,10 +114,8 @@ share() {
   SUITE_PART=$((number % shares))/$shares SEEDS=21 FROM=$((1 + 21 * number))
   export SUITE_PART SEEDS FROM
   for runner in $suites; do
-    case " $kernels $runner" in
-      *" $runner "*) [ "$number" -lt 4 ] || continue ;;
-      *" suite_last_batch" | *" train") [ $((number % shares)) = 0 ] || continue ;;
-    esac
+    case " $kernels " in *" $runner "*) [ "$number" -lt 4 ] || continue ;; esac
+    case " $undivided " in *" $runner "*) [ $((number % shares)) = 0 ] || continue ;; esac
     # shellcheck disable=SC2046
     combination "$runner $varied" $(runner "$runner")
   done
