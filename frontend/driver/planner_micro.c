@@ -435,21 +435,24 @@ static void try_two(Micro *m, CandidateList *two) {
   sort_candidates(two);
 }
 
-// Returns whether a choice before number i of a sorted list has an equal program.
-static bool is_repeated(const Micro *m, const CandidateList *list, uint32_t i) {
+// Returns the number of the first choice of a sorted list whose program is equal to that of number
+// i: i itself, or one before it.
+static uint32_t first_equal(const Micro *m, const CandidateList *list, uint32_t i) {
   const SearchChoice *c = list->at[i].choice;
+  uint32_t first = i;
   for (uint32_t k = i; k-- > 0 && unlimited(&list->at[k].choice->price) == unlimited(&c->price);)
-    if (are_equal(m, list->at[k].choice, c)) return true;
-  return false;
+    if (are_equal(m, list->at[k].choice, c)) first = k;
+  return first;
 }
 
 // A choice that may not fit without recomputation, and what is known of it with recomputation.
-typedef struct Over {
+typedef struct Over Over;
+struct Over {
   const SearchChoice *choice;
-  uint32_t from; // number of its layout in the list of those with two micro-batches
-  double before; // bytes with half as many
+  uint32_t from;    // number of its layout in the list of those with two micro-batches
+  const Over *half; // the same with half as many; NULL: with two
   bool tried, fits;
-} Over;
+};
 typedef VEC(Over) OverList;
 
 static int by_peak(const void *x, const void *y) {
@@ -467,28 +470,69 @@ static void sort_by_peak(OverList *list) {
 // Prices a choice with twice as many micro-batches, unless still more of them cannot help (as in
 // try_numbers). Appends the new choice to *next.
 static void price_twice(Micro *m, const Over *o, OverList *next) {
-  double peak = o->choice->price.peak;
-  if (LEAST_SHARE * (2 * peak - o->before) > m->task->memory) return;
+  double before = o->half ? o->half->choice->price.peak : (double)INFINITY;
+  if (LEAST_SHARE * (2 * o->choice->price.peak - before) > m->task->memory) return;
   const SearchChoice *c = price_plainly(m, o->choice, 2 * o->choice->accumulate);
-  if (c) vec_push(m->s->arena, *next) = (Over){.choice = c, .from = o->from, .before = peak};
+  if (c) vec_push(m->s->arena, *next) = (Over){.choice = c, .from = o->from, .half = o};
 }
 
-// Prices choices with twice as many micro-batches, then with four times as many, and so on, also
-// those that fit as long as they are about as fast as the best one; those first that lack least
-// memory. All layouts have a number before any has the next, which takes more work. Appends those
-// that do not fit to *over.
-static void price_more(Micro *m, OverList *level, OverList *over) {
+// What is known of all layouts with micro-batches.
+typedef struct Numbers {
+  CandidateList two; // with two, sorted
+  uint32_t *first;   // by layout: the first one that is equal with two
+  const Over **last; // by layout: the largest number that was priced and does not fit, or NULL
+  OverList over;     // choices that do not fit
+  OverList later;    // choices that fit, or are slower than the best one
+} Numbers;
+
+// Prices choices that do not fit, and are faster than the best one, with twice as many
+// micro-batches, then with four times as many, and so on; those first that lack least memory. All
+// layouts have a number before any has the next, which takes more work. Others are left for later.
+// all: no choice is left that may still gain.
+static void price_more(Micro *m, Numbers *n, OverList *level, bool all) {
   while (level->n) {
     OverList next = {0};
     sort_by_peak(level);
     for (uint32_t i = 0; i < level->n; i++) {
       const Over *o = &level->at[i];
-      bool may_fit = LEAST_SHARE * o->choice->price.peak <= m->task->memory;
-      if (may_fit && !fits(m, o->choice)) vec_push(m->s->arena, *over) = *o;
-      if (may_gain(m, o->choice)) price_twice(m, o, &next);
+      bool fit = fits(m, o->choice), likely = all || (!fit && is_faster(m, o->choice));
+      if (!fit) n->last[o->from] = o;
+      if (!fit && LEAST_SHARE * o->choice->price.peak <= m->task->memory)
+        vec_push(m->s->arena, n->over) = *o;
+      if (!likely)
+        vec_push(m->s->arena, n->later) = *o;
+      else if (may_gain(m, o->choice))
+        price_twice(m, o, &next);
     }
     *level = next;
   }
+}
+
+// Prices the choices that price_more left with more micro-batches: a smaller one may fit a cache.
+static void price_later(Micro *m, Numbers *n) {
+  OverList level = {0};
+  sort_by_peak(&n->later);
+  for (uint32_t i = 0; i < n->later.n; i++)
+    if (may_gain(m, n->later.at[i].choice)) price_twice(m, &n->later.at[i], &level);
+  price_more(m, n, &level, true);
+}
+
+// Prices layouts that are equal to others with two micro-batches, but may differ from these with
+// more of them: from the first number on with which those fit or take longer than the best choice.
+static void price_equal(Micro *m, Numbers *n) {
+  OverList level = {0};
+  for (uint32_t i = 0; i < n->two.n; i++) {
+    const Over *like = n->last[n->first[i]];
+    while (like && !is_faster(m, like->choice)) like = like->half;
+    if (n->first[i] == i || !like) continue;
+    SearchChoice *c = arena_new_of(m->s->arena, SearchChoice);
+    Over *o = arena_new_of(m->s->arena, Over);
+    *c = *like->choice;
+    c->layout = n->two.at[i].choice->layout;
+    *o = (Over){.choice = c, .from = i, .half = like->half};
+    price_twice(m, o, &level);
+  }
+  price_more(m, n, &level, false);
 }
 
 // Returns a choice before number i of a sorted list that has as many micro-batches and an equal
@@ -523,18 +567,24 @@ static void recompute_all(Micro *m, OverList *list, uint32_t layouts) {
 // Tries all layouts that memory excludes and that may take less time than the best choice, first
 // without recomputation.
 static void try_all(Micro *m) {
-  CandidateList two = {0};
-  OverList level = {0}, over = {0};
+  Numbers n = {0};
+  OverList level = {0};
   m->work *= MORE_WORK;
   m->reserved = m->work / KEPT_SHARE;
-  try_two(m, &two);
-  for (uint32_t i = 0; i < two.n && may_gain(m, two.at[i].choice); i++)
-    if (!is_repeated(m, &two, i))
-      vec_push(m->s->arena, level) =
-          (Over){.choice = two.at[i].choice, .from = i, .before = (double)INFINITY};
-  price_more(m, &level, &over);
+  try_two(m, &n.two);
+  n.first = arena_array(m->s->arena, uint32_t, n.two.n + 1);
+  n.last = arena_array(m->s->arena, const Over *, n.two.n + 1);
+  for (uint32_t i = 0; i < n.two.n; i++) {
+    const SearchChoice *c = n.two.at[i].choice;
+    n.first[i] = first_equal(m, &n.two, i);
+    if (n.first[i] == i && may_gain(m, c))
+      vec_push(m->s->arena, level) = (Over){.choice = c, .from = i};
+  }
+  price_more(m, &n, &level, false);
+  price_equal(m, &n);
+  price_later(m, &n);
   m->reserved = 0;
-  recompute_all(m, &over, two.n);
+  recompute_all(m, &n.over, n.two.n);
 }
 
 bool planner_step_divides(const Session *s, const char *purpose) {
