@@ -11,6 +11,8 @@ enum {
   GEMM_SHARE_PACKED = 64, // the same if each worker packs all of B, because it is transposed
   GEMM_WIDE = 2048,       // columns of a share with which workers seldom meet in a row of C
   GEMM_WIDE_PACKED = 1024,
+  GEMM_SHORT = 96,          // rows of a share of a transposed A that are too few for all of B
+  GEMM_SHORT_COLUMNS = 128, // fewest columns of a share then
   GEMM_KEPT_COLUMNS = 4 * F32_GEMM_PANEL // fewest columns of a share whose sums are kept apart
 };
 
@@ -29,10 +31,14 @@ static bool keeps_sums(const Gemm *g, int64_t m, int64_t columns) {
 // has parts of several workers. The CPU prefetches beyond the end of a part, takes away lines that
 // another worker is about to write, and a product can take half as long again. This is rare if the
 // parts are long.
+//
+// With few rows of a transposed A, as in gradients of weights, a worker that read all of B would
+// multiply each line of B with few rows: the lines, which a kernel has just stored, come too late.
 static bool divides_columns(const Gemm *g, int64_t m, int64_t n, int64_t workers) {
   int64_t rows = m / workers, columns = n / workers;
   if (columns >= (g->tb ? GEMM_WIDE_PACKED : GEMM_WIDE) && n > (g->ta ? m : 2 * m)) return true;
   if (keeps_sums(g, m, columns)) return true;
+  if (g->ta && n > m && rows <= GEMM_SHORT && columns >= GEMM_SHORT_COLUMNS) return true;
   if (rows >= (g->tb ? GEMM_SHARE_PACKED : GEMM_SHARE)) return false;
   return n > m || (!g->ta && columns >= GEMM_FEW);
 }

@@ -163,6 +163,8 @@ static void divisions(void **state) {
               {768, 3072, 1, 2, true, false, {GEMM_BY_ROWS, 384}},
               {100, 64, 1, 2, true, false, {GEMM_BY_ROWS, 50}},
               {65, 128, 1, 2, true, false, {GEMM_BY_ROWS, 33}},
+              {128, 512, 1, 2, true, false, {GEMM_BY_COLUMNS, 256}},
+              {256, 1024, 1, 2, true, false, {GEMM_BY_ROWS, 128}},
               {1000, 64, 1, 2, true, false, {GEMM_BY_ROWS, 512}},
               {1024, 384, 1, 2, false, true, {GEMM_BY_ROWS, 512}},
               {256, 768, 1, 2, false, true, {GEMM_BY_COLUMNS, 384}},
