@@ -17,7 +17,8 @@ Grow random_more;
 // Adds a Fourier transform of x, or of its real and imaginary parts along the dim `two`.
 Grow random_transform;
 // Returns x if it has the dim d and not e; otherwise x with d in place of e, or plus quarters of
-// positions along d. Returns 0 if x has both, or is too large.
+// positions along d. Returns 0 if x has both, is too large, or is
+// in a loop over such a dim.
 NodeId random_rows(Maker *m, NodeId x);
 // Adds a factor of a matrix that is made from x: of its QR decomposition or singular value
 // decomposition, or its eigenvectors or eigenvalues.

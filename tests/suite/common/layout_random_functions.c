@@ -10,6 +10,16 @@ static NodeId number(Maker *m, double x) { return graph_const(m->g, TYPE_F32, x)
 
 static int64_t size_of(Maker *m, DimId d) { return dim_get(m->dims, d)->size; }
 
+// Returns whether values in the region of x may get the dims of matrices and transforms: no loop
+// around it runs over one of them. The language refuses such values, too.
+static bool gets_dims(Maker *m, NodeId x) {
+  const DimId dims[] = {m->d, m->e, m->h, m->k, m->m};
+  bool all = true;
+  for (size_t i = 0; i < countof(dims); i++)
+    all = all && random_loop_fits(m, graph_node(m->g, x)->region, dims[i]);
+  return all;
+}
+
 // -- Fourier transforms ---------------------------------------------------------------------------
 //
 // They have the form that the frontend gives them (frontend/builtin/builtin_fft.c). Real and
@@ -82,7 +92,7 @@ NodeId random_transform(Maker *m, NodeId x, NodeId y) {
   bool d = dims_has(s, m->d), e = dims_has(s, m->e), k = dims_has(s, m->k);
   double sign = maker_draw(m, 2) ? 1 : -1;
   int64_t n;
-  if (!dims_elements(m->dims, s, &n) || n > 1000) return 0;
+  if (!gets_dims(m, x) || !dims_elements(m->dims, s, &n) || n > 1000) return 0;
   if (dims_has(s, m->m) && !d && !e && !k) return random_scaled(m, staged(m, x, sign));
   if (d == e) return 0;
   return random_scaled(m, d ? stage(m, x, m->d, m->e, sign) : stage(m, x, m->e, m->d, sign));
@@ -92,7 +102,7 @@ NodeId random_transform(Maker *m, NodeId x, NodeId y) {
 
 NodeId random_rows(Maker *m, NodeId x) {
   bool d = dims_has(dims_of(m, x), m->d), e = dims_has(dims_of(m, x), m->e);
-  if (d && e) return 0;
+  if ((d && e) || !gets_dims(m, x)) return 0;
   if (d) return x;
   if (e) return maker_op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
   NodeId i = graph_cast(m->g, graph_index(m->g, m->d), TYPE_F32);
