@@ -7,6 +7,8 @@
 // shardings. After a failure, alike moves are due at the second, fourth, eighth ... time: a move
 // may change all later layers and save something only in many layers. The number of trials thus
 // grows with the logarithm of the number of layers, apart from those that are kept.
+#include <string.h>
+
 #include "ir/base/hash.h"
 #include "partition/place/improve_internal.h"
 
@@ -54,6 +56,8 @@ void alike_find(Improve *m) {
   for (m->ntable = 1; m->ntable < n;) m->ntable *= 2;
   m->table = arena_array(m->scratch, Tried, m->ntable);
 }
+
+void alike_forget(Improve *m) { memset(m->table, 0, m->ntable * sizeof *m->table); }
 
 // -- alike moves ----------------------------------------------------------------------------------
 

@@ -202,24 +202,30 @@ static bool sends_nothing(const Improve *m, NodeId n) {
   return true;
 }
 
-double improve_cost(const Improve *m, NodeId n) {
+Sent improve_cost(const Improve *m, NodeId n) {
   Reads r;
-  double cost = 0;
+  Sent out = {0};
   int sums = 0;
   const Mesh *mesh = m->g->mesh;
-  if (sends_nothing(m, n)) return 0;
+  if (sends_nothing(m, n)) return out;
+  bool loop = graph_node(m->g, n)->region != 0;
   improve_needs(m, n, &r);
   for (int a = 0; a < mesh->naxes; a++) {
     if (mesh->axis[a].size < 2 || counts_below(m, n, a)) continue;
     double share = axis_share(m, n, a, &r.axis[a]);
     if (share <= 0) continue;
-    cost += m->weight[a] * share * bytes_without(m, n, a);
-    if (graph_node(m->g, n)->region)
-      cost += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
+    out.bytes += m->weight[a] * share * bytes_without(m, n, a);
+    if (loop)
+      out.bytes += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
+    else
+      out.latency += m->p->machine->latency;
     sums += axes_has(m->p->result.computed[n].partial, a);
   }
-  if (sums > 1) cost += joint_sums(m, n, &r);
-  return cost + halo_bytes(m, n, &r);
+  if (sums > 1) out.bytes += joint_sums(m, n, &r);
+  double halo = halo_bytes(m, n, &r);
+  out.bytes += halo;
+  if (!loop && halo > 0) out.latency += m->p->machine->latency;
+  return out;
 }
 
 double improve_halo(const Improve *m, NodeId n) {

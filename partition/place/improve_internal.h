@@ -11,13 +11,18 @@ typedef struct Change {
   State state; // shardings before the change; while the trial is undone, those after it
 } Change;
 
-// Estimated bytes that one value sends before and after a trial (a move that the search then keeps
-// or undoes). `before` is set only if the shardings of the value have not changed.
+// What one value sends before and after a trial (a move that the search then keeps or undoes).
 typedef struct Counted {
   NodeId n;
-  double before, after;
+  Sent before, after;
   bool changed; // the trial has changed the shardings of n
 } Counted;
+
+// Entry `at` of Placer.forced, before a move changed it.
+typedef struct Force {
+  uint32_t at;
+  uint8_t before;
+} Force;
 
 typedef enum MoveKind { MOVE_SETTLE, MOVE_SLOT, MOVE_GATHER } MoveKind;
 // A move changes node n: `axis` is to split its dim `slot`, or a dim that it sums, or nothing (-1).
@@ -39,6 +44,8 @@ typedef struct Improve {
   Arena *scratch;
   double weight[MAX_AXES]; // [axis] weight of a byte sent over the axis: higher on slow links
   VEC(Change) old;         // what the current trial has changed
+  VEC(Change) undo;        // what kept trials have changed since the placement was last settled
+  VEC(Force) unforce;      // Placer.forced before they changed it
   NodeId *pending;         // heap, smallest id first: nodes that the trial has yet to change
   uint32_t npending;
   bool *waits;           // [node] it is in `pending`
@@ -47,18 +54,17 @@ typedef struct Improve {
   uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
   uint32_t *changed;     // [node] `round` if this trial has changed it
   uint64_t *pulled, changes; // [node] the number of changes so far when it was pulled back last
-  double total;              // weighted bytes that all values send before the first move
-  double *sent;          // [node] weighted bytes that its value sends after the moves kept so far
-  double call;           // bytes that a link transfers during the latency of one call
-  double least;          // weighted bytes that a move must save to be kept
-  double spare;          // flops that moves may still add
-  VEC(Counted) counted;  // what find_counted lists
-  uint64_t visits, most; // number of nodes that all trials have visited, and its limit
-  bool kept;             // a move was kept
-  uint64_t *alike;       // [node] hash, equal for alike nodes
-  Tried *table;          // [ntable] moves that have come up, at the last bits of their hashes
-  uint32_t ntable;       // a power of two
-  Tried *tried;          // of the current trial
+  Sent *sent;                // [node] what its value sends after the moves kept so far
+  double call;               // bytes that a link transfers during the latency of one call
+  double least;              // weighted bytes that a move must save to be kept
+  double spare;              // flops that moves may still add
+  bool fine;                 // the present moves are fine ones (place_improve.c)
+  VEC(Counted) counted;      // what find_counted lists
+  uint64_t visits, most;     // number of nodes that all trials have visited, and its limit
+  uint64_t *alike;           // [node] hash, equal for alike nodes
+  Tried *table;              // [ntable] moves that have come up, at the last bits of their hashes
+  uint32_t ntable;           // a power of two
+  Tried *tried;              // of the current trial
 } Improve;
 
 // How users read a value over one axis: replicated, or split along dims (bits of `splits`).
@@ -80,9 +86,9 @@ void improve_needs(const Improve *m, NodeId n, Reads *r);
 bool improve_is_partial(const Improve *m, NodeId n, int axis);
 // Fills m->partial, the axes over which each node could be partial, from the current placement.
 void improve_partial(Improve *m);
-// Returns the weighted bytes that one processor sends for value n; bytes on slow links weigh more.
-// In a loop each conversion adds m->call bytes in every step, for the latency of its call.
-double improve_cost(const Improve *m, NodeId n);
+// Returns what one processor sends for value n. In a loop each conversion adds m->call bytes in
+// every step, instead of the latency of its call.
+Sent improve_cost(const Improve *m, NodeId n);
 // Returns the part of improve_cost that is due to halos: elements beyond the own block that windows
 // read.
 double improve_halo(const Improve *m, NodeId n);
@@ -103,8 +109,8 @@ bool trial_choose(Improve *m, NodeId n);
 // be undone.
 bool trial_spread(Improve *m);
 // Ends a trial: lets all nodes follow the change. Keeps all changes if they save more than m->least
-// bytes and add at most m->spare flops, else undoes them. `good`: the move itself succeeded.
-// Returns whether the changes were kept.
+// bytes and add at most m->spare flops, else undoes them; m->fine has another rule. `good`: the
+// move itself succeeded. Returns whether the changes were kept.
 bool trial_end(Improve *m, bool good);
 // Returns whether the search may change the shardings of u.
 bool trial_is_free(const Improve *m, NodeId u);
@@ -114,6 +120,8 @@ bool trial_is_shown(const Improve *m, NodeId n);
 // -- moves like those that failed (improve_alike.c) ----------------------------------------------
 // Fills m->alike and makes m->table.
 void alike_find(Improve *m);
+// Forgets which moves failed.
+void alike_forget(Improve *m);
 // Returns what is known about the move and those like it.
 Tried *alike_of_move(Improve *m, Move move);
 // Counts that the move has come up. Returns whether it is to be tried: the first, second, fourth,

@@ -114,6 +114,18 @@ static bool follow(Improve *m) {
 
 // -- what a trial saves -----------------------------------------------------------------------------
 
+// Adds v to m->counted. For a fine move, and if v is a window, also adds the value that it reads,
+// with which conversions of the window are counted.
+static void count_value(Improve *m, NodeId v) {
+  for (;; v = graph_node(m->g, v)->args[0]) {
+    if (m->seen[v] != m->round) {
+      m->seen[v] = m->round;
+      vec_push(m->scratch, m->counted) = (Counted){.n = v, .changed = m->changed[v] == m->round};
+    }
+    if (!m->fine || graph_node(m->g, v)->op != OP_WINDOW) return;
+  }
+}
+
 // Fills m->counted with the nodes that the trial changed and with their arguments.
 static void find_counted(Improve *m) {
   m->counted.n = 0;
@@ -121,19 +133,53 @@ static void find_counted(Improve *m) {
   for (uint32_t i = 0; i < m->old.n; i++) m->changed[m->old.at[i].n] = m->round;
   for (uint32_t i = 0; i < m->old.n; i++) {
     const Node *node = graph_node(m->g, m->old.at[i].n);
-    for (int a = -1; a < node->nargs; a++) {
-      NodeId v = a < 0 ? m->old.at[i].n : node->args[a];
-      if (m->seen[v] == m->round) continue;
-      m->seen[v] = m->round;
-      vec_push(m->scratch, m->counted) = (Counted){.n = v, .changed = m->changed[v] == m->round};
-    }
+    count_value(m, m->old.at[i].n);
+    for (int a = 0; a < node->nargs; a++) count_value(m, node->args[a]);
   }
 }
 
-static double work_of_changed(const Improve *m) {
+// Work of the nodes that the trial changed: flops of contractions, and seconds of all nodes.
+typedef struct Work {
+  double flops, seconds;
+} Work;
+
+// Returns the elements of the arguments of n, each in the sharding in which n reads it.
+static double elements_read(const Improve *m, NodeId n) {
+  const Node *node = graph_node(m->g, n);
   double sum = 0;
-  for (uint32_t i = 0; i < m->counted.n; i++)
-    sum += m->counted.at[i].changed ? place_work(m->p, m->counted.at[i].n) : 0;
+  for (int i = 0; i < node->nargs; i++) {
+    Sharding need = read_sharding(m->p, n, i);
+    sum += (double)sharding_elements(m->g, &graph_node(m->g, node->args[i])->dims, &need);
+  }
+  return sum;
+}
+
+// Returns the seconds that node n takes. A contraction takes its flops, and those that small
+// products lose. The result of another node goes to memory and back, although nodes of one kernel
+// take less; a reduction or a scatter also reads its arguments.
+static double seconds_of(const Improve *m, NodeId n) {
+  const Node *node = graph_node(m->g, n);
+  const Machine *machine = m->p->machine;
+  OpClass cls = op_row((Op)node->op)->cls;
+  const Sharding *at = &m->p->result.computed[n];
+  double times = (double)region_times(m->g, node->region),
+         result = (double)sharding_elements(m->g, &node->dims, at);
+  if (cls == CONTRACT)
+    return (place_work(m->p, n) + 2 * machine->half * (result + elements_read(m, n)) * times) /
+           machine->flops;
+  double moved = 2 * result;
+  if (cls == REDUCE || node->op == OP_SCATTER_ADD) moved += elements_read(m, n);
+  return moved * dtype_bytes((Dtype)node->type) * times / machine->memory_rate;
+}
+
+static Work work_of_changed(const Improve *m) {
+  Work sum = {0};
+  for (uint32_t i = 0; i < m->counted.n; i++) {
+    NodeId n = m->counted.at[i].n;
+    if (!m->counted.at[i].changed) continue;
+    sum.flops += place_work(m->p, n);
+    sum.seconds += seconds_of(m, n);
+  }
   return sum;
 }
 
@@ -149,25 +195,45 @@ static void swap_shardings(Improve *m, bool back) {
 }
 
 // A value is affected by the trial if its shardings changed or if it sends other bytes.
-static bool is_affected(const Counted *c) { return c->changed || c->before != c->after; }
+static bool is_affected(const Counted *c) {
+  return c->changed || c->before.bytes != c->after.bytes || c->before.latency != c->after.latency;
+}
 
-// Returns the bytes that the trial saves, summed over the values that it affects: m->sent less
-// `after`. The saving does not use `before`: this estimate is made without place_finish and is too
-// high.
-static double saved_bytes(const Improve *m) {
-  double saved = 0;
+// Returns what the trial saves, summed over the values that it affects. Both m->sent and `before`
+// are estimates of what a value sends now: the first after place_finish, the second without it, as
+// `after` is. The lower of the two counts.
+static Sent saved_by(const Improve *m) {
+  Sent saved = {0};
   for (uint32_t i = 0; i < m->counted.n; i++) {
     const Counted *c = &m->counted.at[i];
-    if (is_affected(c)) saved += m->sent[c->n] - c->after;
+    if (!is_affected(c)) continue;
+    const Sent *sent = &m->sent[c->n],
+               *now = m->fine && c->before.bytes < sent->bytes ? &c->before : sent;
+    saved.bytes += now->bytes - c->after.bytes;
+    saved.latency += now->latency - c->after.latency;
   }
   return saved;
 }
 
+// Work that all processors repeat is estimated node by node, without caches and the time of exp and
+// the like. So it must be this many times cheaper than what it saves.
+enum { CERTAIN = 4 };
+
+// Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
+// bytes, though no more than a call is worth (the other moves have tried the rest), and more time
+// than the calls that it adds take. Work that it adds must take much less time than it saves.
+static bool is_worth(const Improve *m, Sent saved, Work work) {
+  double seconds = saved.bytes / m->p->machine->bandwidth + saved.latency;
+  if (!m->fine) return work.flops <= m->spare && saved.bytes > m->least;
+  return saved.bytes > 0 && saved.bytes <= m->call &&
+         seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
+}
+
 static void keep(Improve *m) {
   swap_shardings(m, false);
+  for (uint32_t i = 0; i < m->old.n; i++) vec_push(m->scratch, m->undo) = m->old.at[i];
   for (uint32_t i = 0; i < m->counted.n; i++)
     if (is_affected(&m->counted.at[i])) m->sent[m->counted.at[i].n] = m->counted.at[i].after;
-  m->kept = true;
 }
 
 bool trial_begin(Improve *m, Move move) {
@@ -180,15 +246,17 @@ bool trial_end(Improve *m, bool good) {
   good = good && follow(m) && m->old.n > 0;
   if (good) {
     find_counted(m);
-    double work = work_of_changed(m);
+    Work work = work_of_changed(m);
     for (uint32_t i = 0; i < m->counted.n; i++)
       m->counted.at[i].after = improve_cost(m, m->counted.at[i].n);
     swap_shardings(m, true);
     for (uint32_t i = 0; i < m->counted.n; i++)
-      if (!m->counted.at[i].changed) m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
-    work -= work_of_changed(m);
-    kept = saved_bytes(m) > m->least && work <= m->spare;
-    if (kept) m->spare -= work, keep(m);
+      m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
+    Work before = work_of_changed(m);
+    work.flops -= before.flops, work.seconds -= before.seconds;
+    kept = is_worth(m, saved_by(m), work);
+    if (kept && work.flops <= m->spare) m->spare -= work.flops;
+    if (kept) keep(m);
   } else if (m->old.n > 0) {
     swap_shardings(m, true);
   }

@@ -15,6 +15,16 @@
 //   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each of the three gathers w_i and
 //                                                    exchanges its result; it sends less to gather
 //                                                    n once and to split all three by heads
+//
+// The first moves must save more bytes than a link transfers during the latency of a call. The fine
+// moves, which follow, may save less: in a program of few bytes no other moves exist. Whether a few
+// bytes are worth a call is beyond an estimate of single values. So fine moves are also judged
+// together, all of one kind over one axis, by the bytes and calls of the whole placement
+// (place_sent.c).
+//
+//   take[v](table[v/cols, d], ids[b])    summing the rows that each processor found sends twice the
+//                                        bytes of b rows; to gather a table of fewer than 2 b rows
+//                                        sends less
 #include "partition/place/improve_internal.h"
 
 #include <string.h>
@@ -110,7 +120,10 @@ static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
   uint8_t *forced = &m->p->forced[u * MAX_AXES + (uint32_t)axis], before = *forced;
   *forced = (uint8_t)(slot + 2);
   bool kept = trial_end(m, trial_choose(m, u));
-  if (!kept) *forced = before;
+  if (kept)
+    vec_push(m->scratch, m->unforce) = (Force){u * MAX_AXES + (uint32_t)axis, before};
+  else
+    *forced = before;
   return kept;
 }
 
@@ -131,37 +144,48 @@ static void try_gather(Improve *m, NodeId n, int axis) {
   bool good = trial_spread(m);
   p->as_gathered = 0;
   if (!trial_end(m, good)) return;
-  for (const Read *r = reads_of(p, n); r->node; r++)
-    if (has_slots(m, r->node))
-      p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
+  for (const Read *r = reads_of(p, n); r->node; r++) {
+    uint32_t at = r->node * MAX_AXES + (uint32_t)axis;
+    if (!has_slots(m, r->node)) continue;
+    vec_push(m->scratch, m->unforce) = (Force){at, p->forced[at]};
+    p->forced[at] = (uint8_t)(slot_now(m, r->node, axis) + 2);
+  }
 }
 
 // Returns whether u and its arguments together send so many bytes that a move could save m->least
 // bytes.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
-  double sum = improve_cost(m, u);
-  for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += improve_cost(m, node->args[i]);
+  double sum = improve_cost(m, u).bytes;
+  for (int i = 0; i < node->nargs && sum <= m->least; i++)
+    sum += improve_cost(m, node->args[i]).bytes;
   return sum > m->least;
 }
 
-static void improve_axis(Improve *m, int axis) {
+// Moves of partial sums are kept if they save any byte.
+static void move_sums(Improve *m, int axis) {
   const Graph *g = m->g;
-  const Placer *p = m->p;
-  double least = m->call;
-  m->least = 0; // moves of partial sums are kept if they save anything
+  double least = m->least;
+  m->least = 0;
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
-    for (const Read *r = reads_of(p, n); r->node && has_room(m); r++)
+    for (const Read *r = reads_of(m->p, n); r->node && has_room(m); r++)
       if (op_row((Op)graph_node(g, r->node)->op)->cls == POINTWISE) try_settled(m, r->node, axis);
   }
   m->least = least;
-  for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
+}
+
+static void move_gathers(Improve *m, int axis) {
+  const Placer *p = m->p;
+  for (NodeId n = 1; n <= graph_count(m->g) && has_room(m); n++)
     if (reads_of(p, n)[0].node && reads_of(p, n)[1].node &&
-        sharding_dim_of(&p->result.settled[n], axis) >= 0 && improve_cost(m, n) > m->least)
+        sharding_dim_of(&p->result.settled[n], axis) >= 0 && improve_cost(m, n).bytes > m->least)
       try_gather(m, n, axis);
-  for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
+}
+
+static void move_slots(Improve *m, int axis) {
+  for (NodeId n = 1; n <= graph_count(m->g) && has_room(m); n++)
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
 
@@ -194,26 +218,87 @@ static void exchange(Placer *p, Placer *other) {
   *other = now;
 }
 
-static double all_costs(Improve *m, double *sent) {
+// Sets m->sent, and returns the weighted bytes that all values send.
+static double find_sent(Improve *m, Placer *p) {
+  Placer *now = m->p;
   double sum = 0;
-  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += sent[n] = improve_cost(m, n);
+  m->p = p;
+  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += (m->sent[n] = improve_cost(m, n)).bytes;
+  m->p = now;
   return sum;
 }
 
-// Returns the weighted bytes of all collectives that lowering makes of the placement.
-static double collective_bytes(const Improve *m) {
-  double sum = versions_bytes(m->p);
-  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += improve_halo(m, n);
+// Returns what all collectives send that lowering makes of placement p.
+static Sent all_sent(Improve *m, Placer *p) {
+  Placer *now = m->p;
+  Sent sum = place_sent(p);
+  m->p = p;
+  for (NodeId n = 1; n <= graph_count(m->g); n++) {
+    double halo = improve_halo(m, n);
+    sum.bytes += halo;
+    if (halo > 0) sum.latency += p->machine->latency;
+  }
+  m->p = now;
   return sum;
+}
+
+static double seconds(const Improve *m, Sent s) {
+  return s.bytes / m->p->machine->bandwidth + s.latency;
+}
+
+static void undo_moves(Improve *m) {
+  for (uint32_t i = m->undo.n; i > 0; i--)
+    state_set(m->p, m->undo.at[i - 1].n, m->undo.at[i - 1].state);
+  for (uint32_t i = m->unforce.n; i > 0; i--)
+    m->p->forced[m->unforce.at[i - 1].at] = m->unforce.at[i - 1].before;
+}
+
+// Ends a group of moves. If they send less together than `best`, the best placement so far, makes
+// them the best one, else undoes them. What they send is counted after place_finish, whose effect
+// the trials only estimate. Fine moves must also take less time.
+static void settle_moves(Improve *m, Placer *best) {
+  if (!m->undo.n) return;
+  Placer now = copy_placer(m->p);
+  place_finish(&now);
+  Sent before = all_sent(m, best), after = all_sent(m, &now);
+  if (after.bytes < before.bytes && (!m->fine || seconds(m, after) < seconds(m, before)))
+    exchange(best, &now);
+  else
+    undo_moves(m);
+  release_placer(&now);
+  find_sent(m, best);
+  m->undo.n = m->unforce.n = 0;
+  m->changes++;
+}
+
+// Moves that save more than a call takes, then those that save less. In programs of few bytes only
+// the latter exist.
+static void improve(Improve *m, Placer *best) {
+  static void (*const fine[])(Improve *, int) = {move_gathers, move_slots};
+  for (int a = 0; a < m->g->mesh->naxes; a++) {
+    if (m->g->mesh->axis[a].size < 2) continue;
+    move_sums(m, a);
+    move_gathers(m, a);
+    move_slots(m, a);
+  }
+  settle_moves(m, best);
+  m->fine = true;
+  m->least = 0;
+  alike_forget(m);
+  for (int a = 0; a < m->g->mesh->naxes; a++)
+    for (size_t k = 0; k < countof(fine) && m->g->mesh->axis[a].size > 1; k++) {
+      fine[k](m, a);
+      settle_moves(m, best);
+    }
 }
 
 void place_improve(Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
-  Placer other = copy_placer(p);
+  Placer now = copy_placer(p);
   place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
-  *m = (Improve){.p = p,
+  *m = (Improve){.p = &now,
                  .g = p->g,
                  .scratch = scratch,
                  .pending = arena_array(scratch, NodeId, n),
@@ -223,25 +308,18 @@ void place_improve(Placer *p) {
                  .pulled = arena_array(scratch, uint64_t, n),
                  .changes = 1,
                  .partial = arena_array(scratch, uint8_t, n),
-                 .sent = arena_array(scratch, double, n),
+                 .sent = arena_array(scratch, Sent, n),
                  .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)n};
-  m->call = p->machine->latency * p->machine->bandwidth;
+  m->call = m->least = p->machine->latency * p->machine->bandwidth;
   for (int a = 0; a < p->g->mesh->naxes; a++)
     m->weight[a] =
         p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
-  m->total = all_costs(m, m->sent);
-  if (m->total > 0) {
-    exchange(p, &other);
+  if (find_sent(m, p) > 0) {
     improve_partial(m);
     alike_find(m);
-    for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(p, u);
-    for (int a = 0; a < p->g->mesh->naxes; a++)
-      if (p->g->mesh->axis[a].size > 1) improve_axis(m, a);
-    if (m->kept) place_finish(p);
-    double bytes = m->kept ? collective_bytes(m) : 0;
-    exchange(p, &other);
-    if (m->kept && bytes < collective_bytes(m)) exchange(p, &other);
+    for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(&now, u);
+    improve(m, p);
   }
-  release_placer(&other);
+  release_placer(&now);
   arena_free(scratch);
 }

@@ -1,5 +1,5 @@
 // Finds the shardings in which each value is needed, and the conversions that make them. `lower`
-// makes nodes of the conversions; place_improve.c counts the bytes that they send.
+// makes nodes of the conversions; place_sent.c counts the bytes that they send and their calls.
 //
 // A version is a value in one sharding. Each version that some node or output reads is made once.
 // Versions with full sums are made from the settled version or from each other, so that partial
@@ -50,7 +50,7 @@ static const Version *walk_path(Versions *v, NodeId n, const Version *from, cons
   int count = find_path(v, n, &from->s, want, step, &bytes);
   v->bytes += bytes * (double)region_times(v->p->g, graph_node(v->p->g, n)->region);
   for (int i = 0; i < count; i++) {
-    NodeId node = v->convert ? v->convert(v, n, from, &step[i], user) : 0;
+    NodeId node = v->convert(v, n, from, &step[i], user);
     from = version_add(v, n, &step[i].sharding, node);
   }
   return from;
@@ -131,7 +131,7 @@ static void request_below(const Placer *p, NodeId *n, Sharding *want) {
 
 NodeId version_for(Versions *v, NodeId n, const Read *reader) {
   Sharding want = need_of(v->p, reader);
-  if (!v->convert) request_below(v->p, &n, &want);
+  if (v->counts) request_below(v->p, &n, &want);
   return make_version(v, n, &want, reader);
 }
 
@@ -151,18 +151,4 @@ void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]) {
   if (node->op == OP_SCAN) convert_collected(v, n);
   for (int i = 0; i < node->nargs; i++)
     args[i] = version_for(v, node->args[i], &(Read){.node = n, .arg = i});
-}
-
-double versions_bytes(const Placer *p) {
-  Arena *scratch = arena_new();
-  Versions v = versions_new(scratch, p);
-  NodeId args[MAX_ARGS];
-  for (NodeId n = 1; n <= graph_count(p->g); n++) {
-    versions_read(&v, n, args);
-    version_add(&v, n, &p->result.computed[n], 0);
-  }
-  for (uint32_t o = 0; o < p->g->output.n; o++)
-    version_for(&v, p->g->output.at[o].value, &(Read){.output = o + 1});
-  arena_free(scratch);
-  return v.bytes;
 }

@@ -263,8 +263,8 @@ struct Versions {
   Version **of;     // [node] list of its versions, newest first; the last is the computed one
   PathCache *paths; // the conversions found so far
   double bytes; // weighted bytes that one processor sends for all versions, in all steps of loops
-  // Makes the node of one step from version `from` of n. NULL: no nodes are made and only bytes are
-  // counted.
+  bool counts;  // the conversions are only counted; those of windows are made of their sources
+  // Makes the node of one step from version `from` of n.
   NodeId (*convert)(Versions *v, NodeId n, const Version *from, const ConvertStep *step,
                     const Read *user);
 };
@@ -277,8 +277,14 @@ const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node
 NodeId version_for(Versions *v, NodeId n, const Read *reader);
 // Fills args[] with the arguments of n, each in the sharding in which n reads it.
 void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]);
-// Returns the weighted bytes that one processor sends for all conversions of a placement, without
-// halos.
-double versions_bytes(const Placer *p);
+
+// What one processor sends in a step.
+typedef struct Sent {
+  double bytes;   // weighted: bytes on slow links count more
+  double latency; // seconds that its calls take besides
+} Sent;
+// Returns what one processor sends for all conversions of a placement, without halos
+// (place_sent.c). The number of calls is an estimate: bucketing may join fewer collectives.
+Sent place_sent(const Placer *p);
 
 #endif

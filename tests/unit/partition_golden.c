@@ -414,23 +414,37 @@ static void test_softmax_over_split_dim(void **state) {
   arena_free(m.a);
 }
 
-// An embedding whose table is split over v takes one all_reduce of the rows that were found.
+// Returns the collectives of an embedding of 8 ids whose table has `rows` rows, split over v.
+static CollFacts *split_lookup(Model *m, int64_t rows) {
+  start(m, 1, (AxisSize[]){{"cols", 4}});
+  DimId b = dim(m, "b", 8), v = dim(m, "v", rows), d = dim(m, "d", 4);
+  rule(m, LAYOUT_ALL, NULL, "v", "cols");
+  NodeId table = tensor(m, DECL_PARAM, "table", 2, (DimId[]){v, d});
+  Decl ids = {.kind = DECL_INPUT,
+              .name = intern(m->names, "ids"),
+              .type = TYPE_I32,
+              .rank = 1,
+              .dims = {b}};
+  NodeId n = graph_decl_node(m->g, graph_decl(m->g, &ids));
+  NodeId x = graph_add(m->g, OP_TAKE, 2, (NodeId[]){table, n}, &(Attr){.ndims = 1, .dims = &v});
+  output(m, "x", x);
+  return compile(m, NULL);
+}
+
+// One all_reduce adds the rows that were found. A table of fewer rows than twice the ids is
+// gathered: the all_reduce would send more.
 static void test_split_lookup(void **state) {
   (void)state;
   Model m;
-  start(&m, 1, (AxisSize[]){{"cols", 4}});
-  DimId b = dim(&m, "b", 8), v = dim(&m, "v", 10), d = dim(&m, "d", 4);
-  rule(&m, LAYOUT_ALL, NULL, "v", "cols");
-  NodeId table = tensor(&m, DECL_PARAM, "table", 2, (DimId[]){v, d});
-  Decl ids = {
-      .kind = DECL_INPUT, .name = intern(m.names, "ids"), .type = TYPE_I32, .rank = 1, .dims = {b}};
-  NodeId n = graph_decl_node(m.g, graph_decl(m.g, &ids));
-  NodeId x = graph_add(m.g, OP_TAKE, 2, (NodeId[]){table, n}, &(Attr){.ndims = 1, .dims = &v});
-  output(&m, "x", x);
-  CollFacts *f = compile(&m, NULL);
+  CollFacts *f = split_lookup(&m, 40);
   assert_int_equal(count(f, COLL_ALL_REDUCE), 1);
   assert_int_equal(f->n, 1);
   assert_int_equal(f->wire_bytes, 2 * 3 * (8 * 4 * 4) / 4);
+  arena_free(m.a);
+  f = split_lookup(&m, 12);
+  assert_int_equal(count(f, COLL_ALL_GATHER), 1);
+  assert_int_equal(f->n, 1);
+  assert_int_equal(f->wire_bytes, 3 * (12 * 4 * 4) / 4);
   arena_free(m.a);
 }
 
