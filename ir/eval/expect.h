@@ -13,7 +13,8 @@ enum { EXPECT_MIN_RUNS = 5, EXPECT_MAX_RUNS = 20 }; // run 0 has no random error
 
 typedef struct Expect {
   Arena *arena;
-  const Graph *graph, *lowered; // run 0 evaluates `graph`, the runs with random errors `lowered`
+  const Graph *graph, *lowered; // run 0 evaluates `graph`, the runs with random errors `lowered`,
+                                // of those that expect_more adds every other one `graph`
   uint32_t nfeeds;
   int runs;
   EvalFeed *feed[EXPECT_MAX_RUNS];
