@@ -297,7 +297,7 @@ static void print_row(const Shape *s, const Options *o, double peak, double rate
 }
 
 static void measure(const Shape *s, const Library *l, const Options *o, double peak) {
-  enum { WARM = 40 }; // steps in which the runtime chooses its number of workers
+  static const double WARM = 0.2; // seconds in which the runtime chooses its number of workers
   double own[MOST_ROUNDS], other[MOST_ROUNDS];
   double flops = 2.0 * (double)s->batch * (double)s->m * (double)s->n * (double)s->k;
   bool both = library_has(l, o->type);
@@ -305,8 +305,9 @@ static void measure(const Shape *s, const Library *l, const Options *o, double p
   Peer peer = {0};
   if (both) peer = peer_start(&r, o);
   run_open(&r, o);
+  if (both) peer_turn(&peer); // until it is ready, it would occupy a core
   double began = now();
-  for (int i = 0; i < WARM && now() - began < 0.2; i++) run_meshc(&r);
+  while (now() - began < WARM) run_meshc(&r);
   for (int i = 0; i < o->rounds; i++) {
     own[i] = flops / turn(run_meshc, &r, o->turn);
     if (both) other[i] = flops / peer_turn(&peer);
