@@ -143,6 +143,12 @@ expect "--exact and a pin" 3 "exact is refused" "$meshc" check "$tmp/pin.mesh" -
 "$meshc" explain "$net" --machine h100 --machine h200 >"$tmp/machines.txt" 2>&1
 same "two machines are compared" "$tmp/against.txt" "$tmp/machines.txt"
 check "they are named" grep -q "^other .*machine h200$" "$tmp/machines.txt"
+for where in "" "--mesh rows=2,cols=2"; do
+  { cat "$net" && echo "mesh rows = 2, cols = 2"; } >"$tmp/unused.mesh"
+  # shellcheck disable=SC2086
+  run "$meshc" explain "$tmp/unused.mesh" $where --layout b=rows --against h=rows
+  holds "both steps have one warning${where:+, $where}" "$(grep -c "axis 'cols'.*W0501" "$tmp/err")" 1
+done
 
 # -- saved plans ------------------------------------------------------------------------------------------------
 cp "$net" "$tmp/kept.mesh"

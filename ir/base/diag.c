@@ -54,7 +54,14 @@ void diag_program(Diag *d, const char *name, const char *const *options) {
   d->options = options;
 }
 
+static bool same_text(const Source *s, const char *text, size_t n) {
+  return s->n == n && !s->text == !text && (!text || memcmp(s->text, text, n) == 0);
+}
+
 uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n) {
+  for (uint32_t i = 0; i < d->source.n; i++)
+    if (strcmp(d->source.at[i].name, name) == 0 && same_text(&d->source.at[i], text, n))
+      return i + 1;
   vec_push(d->arena, d->source) =
       (Source){.name = arena_text(d->arena, name, strlen(name)), .text = text, .n = n};
   return d->source.n;

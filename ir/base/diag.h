@@ -37,7 +37,8 @@ void diag_program(Diag *d, const char *name, const char *const *options);
 
 // Registers a text to which positions refer and returns its number. `name` is a path, or an option
 // such as "--layout". `text` is not copied and must outlive the Diag. If it is NULL, as for data
-// files, positions are printed without their line.
+// files, positions are printed without their line. A text that is registered again under its name
+// keeps its number, so that a message about it is not repeated.
 uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
 
 // Adds an error or a warning. The row of `id` in diag.def gives code, exit code and default hint.

@@ -91,6 +91,21 @@ static void places_without_lines(void **state) {
   arena_free(f.a);
 }
 
+static void a_source_has_one_number(void **state) {
+  (void)state;
+  Fixture f = setup();
+  const char *text = "dim b = 4", *other = "dim b = 5";
+  char again[] = "dim b = 4";
+  uint32_t s = diag_source(f.d, "m.mesh", text, strlen(text));
+  assert_int_equal(diag_source(f.d, "m.mesh", again, strlen(again)), s);
+  assert_int_not_equal(diag_source(f.d, "m.mesh", other, strlen(other)), s);
+  assert_int_not_equal(diag_source(f.d, "n.mesh", text, strlen(text)), s);
+  uint32_t data = diag_source(f.d, "m.mesh", NULL, 0);
+  assert_int_not_equal(data, s);
+  assert_int_equal(diag_source(f.d, "m.mesh", NULL, 0), data);
+  arena_free(f.a);
+}
+
 static void twenty_errors_are_kept(void **state) {
   (void)state;
   Fixture f = setup();
@@ -219,6 +234,7 @@ int main(void) {
       cmocka_unit_test(error_with_caret_note_and_hint),
       cmocka_unit_test(caret_stands_right_after_tabs_and_wide_bytes),
       cmocka_unit_test(places_without_lines),
+      cmocka_unit_test(a_source_has_one_number),
       cmocka_unit_test(twenty_errors_are_kept),
       cmocka_unit_test(long_lines_are_cut),
       cmocka_unit_test(colour_only_when_asked),
