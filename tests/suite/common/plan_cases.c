@@ -128,6 +128,7 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .daily = true,
      .priced = 100,
+     .seconds = 2,
      .whole = ",k,",
      .hand = EIGHT("heads", "rows=2,cols=4"),
      .why =
@@ -140,6 +141,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",k,",
      .hand = EIGHT("heads", "rows=4,cols=2"),
      .why =
@@ -152,6 +154,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = EIGHT("groups", "rows=4,cols=2"),
      .why =
@@ -164,6 +167,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = EIGHT_DIVIDED(2),
      .why = "With pointwise work recomputed, 64 sequences fit as they are: that costs less than "
@@ -174,6 +178,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = EIGHT_DIVIDED(4),
      .why = "16 sequences a GPU do not fit without recomputation of two thirds of the forward "
@@ -186,6 +191,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = EIGHT_DIVIDED(8),
      .why = "As with 128 sequences: the step and its micro-batches double, the memory stays."},
@@ -195,6 +201,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 100,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = EIGHT_DIVIDED(16),
      .why = "Four sequences a GPU at a time, as with 128 and 256."},
@@ -204,6 +211,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=8,gpus=8 --machine h100x512",
      .mesh = "hosts=8,gpus=8",
      .priced = 150,
+     .seconds = 5,
      .whole = ",half,k,",
      .hand = HOSTS_OF_EIGHT("groups"),
      .why =
@@ -215,6 +223,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=64,gpus=8 --machine h100x512",
      .mesh = "hosts=64,gpus=8",
      .priced = 200,
+     .seconds = 5,
      .whole = ",half,k,",
      .hand = HOSTS_OF_EIGHT("groups"),
      .why = "One sequence a GPU: products of 0.1 s must hide the gradients between hosts, so every "
@@ -225,6 +234,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=8,gpus=8 --machine h100x512",
      .mesh = "hosts=8,gpus=8",
      .priced = 150,
+     .seconds = 20,
      .whole = ",half,k,",
      .hand = HOSTS_OF_EIGHT("groups"),
      .why = "1.1 TB of states leave 17 GB on each of 64 GPUs only if they are split over all of "
@@ -235,6 +245,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=8,gpus=8 --machine h100x512",
      .mesh = "hosts=8,gpus=8",
      .priced = 150,
+     .seconds = 20,
      .whole = ",half,k,",
      .hand = HOSTS_DIVIDED(4),
      .why = "Four micro-batches, of one sequence a GPU each, need hardly any recomputation, but "
@@ -248,6 +259,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=64,gpus=8 --machine h100x512",
      .mesh = "hosts=64,gpus=8",
      .priced = 200,
+     .seconds = 20,
      .whole = ",half,k,",
      .hand = HOSTS_OF_EIGHT("groups"),
      .why =
@@ -260,6 +272,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=128,gpus=8 --machine a100x1024",
      .mesh = "hosts=128,gpus=8",
      .priced = 200,
+     .seconds = 20,
      .whole = ",k,",
      .hand = HOSTS_OF_EIGHT("heads"),
      .why = "Published for 1,024 A100 (Narayanan et al., 2021): tensors over the 8 GPUs of a host, "
@@ -272,6 +285,7 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .daily = true,
      .priced = 150,
+     .seconds = 2,
      .hand = {{"data parallel", "g=rows", NULL, 0},
               {"ZeRO-1", "g=rows,optimizer/all=rows", NULL, 0},
               {"ZeRO-3 (FSDP)", "g=rows,parameters/all=rows,gradients/all=rows", NULL, 0},
@@ -293,6 +307,7 @@ const PlanCase plan_cases[] = {
      .where = "--mesh hosts=8,gpus=8 --machine h100x512",
      .mesh = "hosts=8,gpus=8",
      .priced = 200,
+     .seconds = 5,
      .hand = {{"ZeRO-1", "g=hosts+gpus,optimizer/all=hosts+gpus", NULL, 0},
               {"ZeRO-3 (FSDP)", "g=hosts+gpus,parameters/all=hosts+gpus,gradients/all=hosts+gpus",
                NULL, 0},
@@ -321,6 +336,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 500,
+     .seconds = 2,
      .hand = {{"data parallel", "b=rows", NULL, 0},
               {"rows of tables", "users=rows,items=rows,shops=rows", NULL, 0},
               {"rows of tables, data", "b=rows,users=rows,items=rows,shops=rows", NULL, 0},
@@ -346,6 +362,7 @@ const PlanCase plan_cases[] = {
      .mesh = "rows=8",
      .daily = true,
      .priced = 300,
+     .seconds = 2,
      .hand = {{"data parallel, half of the GPUs idle", "b=rows", NULL, 0},
               {"bands of pictures", "y=rows,y2=rows,y4=rows", NULL, 0},
               {"data and bands", "b=rows,y=cols,y2=cols,y4=cols", "rows=4,cols=2", 0},
@@ -368,6 +385,7 @@ const PlanCase plan_cases[] = {
      .where = "--processors 8 --machine h100x8",
      .mesh = "rows=8",
      .priced = 150,
+     .seconds = 2,
      .whole = ",half,k,",
      .hand = {{"positions", "t=rows", NULL, 0},
               {"positions, ZeRO-1", "t=rows,optimizer/all=rows", NULL, 0},

@@ -23,6 +23,7 @@ typedef struct PlanCase {
   const char *mesh;  // mesh of layouts that name none
   bool daily;        // also without the argument `all`
   uint32_t priced;   // the search may price at most so many layouts
+  int seconds;       // and take so much processor time
   const char *whole; // dims that no rule is to split, each between commas (",k,half,"), or NULL
   HandLayout hand[MAX_HAND_LAYOUTS + 1]; // ends with a row without `what`
   const char *why;
