@@ -339,7 +339,7 @@ static void sweep_find(Trial *t) {
 static void add_operand(Trial *t, NodeId a, int64_t size) {
   vec_push(t->f->a, t->operand) = (TrialOperand){a, size};
   const DimList *order = &t->f->order->at[a];
-  int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
+  int at = order->n ? dims_index(&t->space, order_last(t->f->g, order)) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
 

@@ -29,7 +29,7 @@ typedef struct LoopTraffic {
 static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   const DimList *order = &t->f->order->at[n];
   if (!order->n) return;
-  int last = dims_index(&t->all, order->at[order->n - 1]);
+  int last = dims_index(&t->all, order_last(t->f->graph, order));
   if (last >= 0) t->contiguous[last] += bytes;
   if (bytes <= t->most) return;
   t->most = bytes;
@@ -75,10 +75,7 @@ static NodeId contraction_of(const Fusion *f, const Group *g) {
   return 0;
 }
 
-static DimId last_dim(const Fusion *f, NodeId n) {
-  const DimList *order = &f->order->at[n];
-  return order->n ? order->at[order->n - 1] : 0;
-}
+static DimId last_dim(const Fusion *f, NodeId n) { return order_last(f->graph, &f->order->at[n]); }
 
 // Returns whether the sums of contraction n are so short that joining the lanes of a vector to one
 // result would take longer than the products. The result must have half a vector of elements along

@@ -26,6 +26,13 @@ bool contract_is_dot(const Graph *g, NodeId n) {
   return list_has_all(a, b) || list_has_all(b, a);
 }
 
+static bool always_full(const GemmDims *r, DimId d) {
+  Slot s;
+  return !extent_slot(r->g, r->rows, d, &s);
+}
+
+// Sets the roles of all dims. Summed dims of one element have none: they may be anywhere in both
+// orders.
 static bool find_roles(GemmDims *r, const DimList *result) {
   for (int i = 0; i < r->c->n; i++) {
     DimId d = r->c->at[i];
@@ -37,6 +44,7 @@ static bool find_roles(GemmDims *r, const DimList *result) {
     DimId d = r->a->at[i];
     if (dims_has(result, d)) continue;
     if (!dims_has(r->b, d)) return false;
+    if (dim_get(r->g->dims, d)->size == 1 && always_full(r, d)) continue;
     list_insert(&r->k, r->k.n, d);
   }
   for (int i = 0; i < r->b->n; i++)
@@ -49,11 +57,6 @@ static bool find_roles(GemmDims *r, const DimList *result) {
 static bool nests(const GemmDims *r, const DimList *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
-}
-
-static bool always_full(const GemmDims *r, DimId d) {
-  Slot s;
-  return !extent_slot(r->g, r->rows, d, &s);
 }
 
 // Keeps in `list` only its longest suffix whose dims act as one dim in both operands, which have
@@ -115,9 +118,7 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   if (!types_fit(g, x)) return false;
   *why = "it has too few rows or columns for a library product";
   if (!c->n) return false;
-  int at = c->n - 1; // a dim of one element may be anywhere in the order
-  while (at > 0 && dim_get(g->dims, c->at[at])->size == 1) at--;
-  DimId last = c->at[at];
+  DimId last = order_last(g, c);
   bool swapped = !dims_has(arg[1], last);
   GemmDims r = {.g = g, .rows = rows, .c = c};
   r.a = arg[swapped];

@@ -12,6 +12,12 @@ int64_t order_stride(const Graph *g, const DimList *order, DimId d) {
   return 0;
 }
 
+DimId order_last(const Graph *g, const DimList *order) {
+  int i = order->n - 1;
+  while (i > 0 && dim_get(g->dims, order->at[i])->size == 1) i--;
+  return order->n ? order->at[i] : 0;
+}
+
 NodeId view_of(const Graph *g, NodeId n) {
   return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL];
 }

@@ -14,6 +14,10 @@
 // Returns the stride of dim d, in elements, in a value whose dims lie in the physical order
 // `order`, slowest first. Returns 0 if the value does not have d.
 int64_t order_stride(const Graph *g, const DimList *order, DimId d);
+// Returns the last dim of `order` that has more than one element, along which elements are adjacent
+// in memory: a dim of one element may be anywhere in the order. Returns the first dim if all have
+// one element, and 0 without dims.
+DimId order_last(const Graph *g, const DimList *order);
 
 // Returns whether the result of op is the whole memory of its argument, under other dims.
 static inline bool op_is_alias(Op op) { return op_row(op)->memory == MEMORY_ALIAS; }

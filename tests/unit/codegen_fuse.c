@@ -287,6 +287,28 @@ static void short_sums_have_vectors_of_results(void **state) {
   }
 }
 
+// Dims of one element may be anywhere: rows of y[b, d, one] and x[b, one, d] are the same memory.
+static void dims_of_one_element_change_nothing(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  DimId one = dim_add(w.g->dims, "one", 1, (Pos){0});
+  output(&w, "max", over(&w, OP_MAX, INPUT(&w, "x", w.b, w.d, one), w.d));
+  compile(&w);
+  const Kernel *k = w.compiled->kernels[0];
+  assert_string_equal(k->loop[k->vector].name, "d");
+  arena_free(w.a);
+  begin(&w);
+  one = dim_add(w.g->dims, "one", 1, (Pos){0});
+  NodeId arg[] = {INPUT(&w, "x", w.b, one, w.d), INPUT(&w, "y", w.d, one, w.h)};
+  Attr sum = {.type = TYPE_F32, .ndims = 2, .dims = (DimId[]){w.d, one}};
+  output(&w, "sum", graph_add(w.g, OP_CONTRACT, 2, arg, &sum));
+  compile(&w);
+  assert_non_null(product(&w));
+  assert_int_equal(groups(&w, GROUP_KERNEL), 0);
+  arena_free(w.a);
+}
+
 static void merges_move_nothing_where_dims_are_adjacent(void **state) {
   (void)state;
   World w;
@@ -425,6 +447,7 @@ int main(void) {
       cmocka_unit_test(product_of_three_dims),
       cmocka_unit_test(small_products_are_generated),
       cmocka_unit_test(short_sums_have_vectors_of_results),
+      cmocka_unit_test(dims_of_one_element_change_nothing),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),
       cmocka_unit_test(large_values_are_streamed),
