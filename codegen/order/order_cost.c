@@ -21,11 +21,12 @@ static const double DOWN =
     1.7;             // time to read a large matrix down its columns, relative to along them
 enum { LANES = 16 }; // f32 elements of a vector
 
-static DimId last_of(const DimList *list) { return list->n ? list->at[list->n - 1] : 0; }
-
-static bool same_sequence(const DimList *a, const DimList *b) {
+// Returns whether the common dims of a and b have the same sequence in both. Dims of one element
+// may be anywhere.
+static bool same_sequence(const Graph *g, const DimList *a, const DimList *b) {
   int at = -1;
   for (int i = 0; i < a->n; i++) {
+    if (dim_get(g->dims, a->at[i])->size == 1) continue;
     int k = dims_index(b, a->at[i]);
     if (k >= 0 && k < at) return false;
     if (k >= 0) at = k;
@@ -37,13 +38,14 @@ static bool same_sequence(const DimList *a, const DimList *b) {
 // loops that have the order `loops`. The last loop is vectorised.
 static double stream(const Graph *g, const DimList *order, const DimList *loops, double bytes) {
   if (!order || !order->n || !loops->n) return 0;
-  DimId v = last_of(loops);
+  DimId v = order_last(g, loops);
   double ns = bytes / BYTE_RATE;
-  if (dims_has(order, v) && last_of(order) != v) return ns * STRIDED;
-  if (!same_sequence(order, loops)) ns *= OTHER_ORDER;
+  if (dims_has(order, v) && order_last(g, order) != v) return ns * STRIDED;
+  if (!same_sequence(g, order, loops)) ns *= OTHER_ORDER;
   // a short vectorised loop leaves lanes empty
   double size = (double)dim_get(g->dims, v)->size;
-  bool joined = order->n == loops->n && same_sequence(order, loops);
+  bool joined = list_elements(g->dims, order) == list_elements(g->dims, loops) &&
+                same_sequence(g, order, loops);
   return joined || size >= LANES ? ns : ns * (size < 4 ? 4 : LANES / size);
 }
 
@@ -79,7 +81,7 @@ static double multiplications(const Graph *g, const Node *x) {
 // the last dim of the result if an argument is contiguous there, else along a summed dim.
 static double kernel_rate(const Graph *g, const DimList *a, const DimList *b,
                           const DimList *result) {
-  DimId c = last_of(result), x = last_of(a), y = last_of(b);
+  DimId c = order_last(g, result), x = order_last(g, a), y = order_last(g, b);
   if (!c || (c != x && c != y)) return x == y ? SUM_RATE : STRIDED_RATE;
   // along a dim of both arguments no loaded element serves several products
   if (dims_has(a, c) && dims_has(b, c)) return c == x && c == y ? STRIDED_RATE : STRIDED_RATE / 2;
