@@ -79,14 +79,17 @@ static DimId last_dim(const Fusion *f, NodeId n) { return order_last(f->graph, &
 
 // Returns whether the sums of contraction n are so short that joining the lanes of a vector to one
 // result would take longer than the products. The result must have half a vector of elements along
-// dim c. An argument is then read at a stride, once for all rows of a register tile.
+// dim c, which one argument has alone: it is read at a stride, once for all rows of a register
+// tile.
 static bool sums_are_short(const Fusion *f, NodeId n, DimId c) {
   enum { SHORT_SUM = 32 };
   const Node *x = graph_node(f->graph, n);
   int64_t terms = 1;
   for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
     terms *= dim_get(f->graph->dims, x->attr.dims[i])->size;
-  return c && dim_get(f->graph->dims, c)->size >= VECTOR / 2 && terms <= SHORT_SUM;
+  bool alone = dims_has(&graph_node(f->graph, x->args[0])->dims, c) !=
+               dims_has(&graph_node(f->graph, x->args[1])->dims, c);
+  return c && alone && dim_get(f->graph->dims, c)->size >= VECTOR / 2 && terms <= SHORT_SUM;
 }
 
 // Returns the dim of contraction n that the vectorised loop runs over. It is the last dim of the

@@ -287,6 +287,22 @@ static void short_sums_have_vectors_of_results(void **state) {
   }
 }
 
+// The result has dim b last, which both arguments have: no load along b serves several results.
+static void vectors_along_dims_of_both_arguments_are_sums(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  DimId i = dim_add(w.g->dims, "i", 4, (Pos){0}), j = dim_add(w.g->dims, "j", 2, (Pos){0});
+  NodeId y = contract(&w, INPUT(&w, "x", w.b, i, w.c), INPUT(&w, "y", w.b, j, w.c), w.c);
+  Output o = {.kind = OUT_VALUE, .name = "y", .value = y, .rank = 3, .dims = {i, j, w.b}};
+  vec_push(w.a, w.g->output) = o;
+  w.opt.products = 0;
+  compile(&w);
+  const Kernel *k = w.compiled->kernels[0];
+  assert_string_equal(k->loop[k->vector].name, "c");
+  arena_free(w.a);
+}
+
 // Dims of one element may be anywhere: rows of y[b, d, one] and x[b, one, d] are the same memory.
 static void dims_of_one_element_change_nothing(void **state) {
   (void)state;
@@ -447,6 +463,7 @@ int main(void) {
       cmocka_unit_test(product_of_three_dims),
       cmocka_unit_test(small_products_are_generated),
       cmocka_unit_test(short_sums_have_vectors_of_results),
+      cmocka_unit_test(vectors_along_dims_of_both_arguments_are_sums),
       cmocka_unit_test(dims_of_one_element_change_nothing),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),
