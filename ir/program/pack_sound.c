@@ -27,7 +27,7 @@ static int64_t memory_of(const Program *p, int32_t tensor) {
 static void look_at_ref(void *context, Ref *r) {
   Look *l = context;
   int64_t bytes = memory_of(l->program, r->tensor);
-  if (r->offset > bytes || !bytes) wrong(l, "a place outside of its memory");
+  if (r->offset < 0 || r->offset > bytes || !bytes) wrong(l, "a place outside of its memory");
 }
 
 // Returns whether a tensor has the bytes of its block, and the whole tensor a number of bytes.
@@ -57,7 +57,8 @@ static void look_at_tensors(Look *l) {
     if (!named) wrong(l, "a tensor or dim without a name");
     if (in >= 0 && !tensor_is_persistent(p, (uint32_t)in)) wrong(l, "a tensor in no memory");
     if (!has_room(x)) wrong(l, "a tensor that is larger than its bytes");
-    if (x->bytes > memory_of(p, in) - x->at.offset) wrong(l, "a tensor outside of its memory");
+    if (x->at.offset < 0 || x->bytes > memory_of(p, in) - x->at.offset)
+      wrong(l, "a tensor outside of its memory");
   }
 }
 
@@ -175,6 +176,11 @@ static void look_at_collective(Look *l, const Collective *c) {
   }
 }
 
+static void look_at_bytes(Look *l, const Ref *at, int64_t bytes) {
+  if (bytes > memory_of(l->program, at->tensor) - at->offset)
+    wrong(l, "a copy outside of its memory");
+}
+
 static void look_at_instrs(Look *l) {
   const Program *p = l->program;
   for (l->instr = 0; l->instr < p->ninstrs && l->good; l->instr++) {
@@ -182,6 +188,9 @@ static void look_at_instrs(Look *l) {
     int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
     if (in->kind == INSTR_KERNEL) look_at_launch(l, &in->u.kernel);
     if (in->kind == INSTR_COLLECTIVE) look_at_collective(l, &in->u.collective);
+    if (in->kind == INSTR_FILL) look_at_bytes(l, &in->u.fill.dst, in->u.fill.bytes);
+    if (in->kind == INSTR_COPY) look_at_bytes(l, &in->u.copy.dst, in->u.copy.bytes);
+    if (in->kind == INSTR_COPY) look_at_bytes(l, &in->u.copy.src, in->u.copy.bytes);
     if (l->good) instr_refs(in, nptr, look_at_ref, l);
   }
 }
