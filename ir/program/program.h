@@ -297,8 +297,8 @@ int64_t thin_pieces(int64_t k);
 int64_t thin_line(int64_t k, int64_t i);
 int64_t thin_bytes(const Gemm *g);
 // How the workers of a processor divide a Gemm without pieces: each computes `each` of its
-// products, of the rows of C, or of the columns of C; the last workers get fewer, or none. The
-// executor divides so, and the simulator assumes it.
+// products, of the rows of C, or of the columns of C; the last workers get fewer, or none. m, n and
+// `batches` are those of the processor. The executor divides so, and the simulator assumes it.
 typedef struct GemmDivision {
   enum { GEMM_BY_BATCH, GEMM_BY_ROWS, GEMM_BY_COLUMNS } by;
   int64_t each;
@@ -491,7 +491,8 @@ typedef struct Instr {
 } Instr;
 // Calls `visit` with each reference of an instruction to memory that it reads or writes. nptr:
 // ProgKernel.nptr of its kernel, if it is an INSTR_KERNEL.
-void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void *context);
+typedef void VisitRef(void *context, Ref *r);
+void instr_refs(Instr *in, int nptr, VisitRef *visit, void *context);
 
 // A value of the model that an instruction writes.
 typedef struct InstrValue {
