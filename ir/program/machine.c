@@ -88,7 +88,7 @@ static const Figure *figure_find(const char *name) {
   return NULL;
 }
 
-static void unknown_figure(Diag *d, Pos at, const char *name) {
+static bool unknown_figure(Diag *d, Pos at, const char *name) {
   const char *names[countof(figures)];
   char list[40 * countof(figures)], *end = list;
   for (size_t i = 0; i < countof(figures); i++) {
@@ -99,6 +99,7 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   diag_hint(d, "figures are: %s, and kind = cpu or gpu; of an axis: latency.rows, bandwidth.rows",
             list);
   diag_nearest(d, name, names, countof(figures));
+  return false;
 }
 
 // Returns a pointer to the figure `name` in m that concerns the mesh axis `axis`, such as
@@ -138,20 +139,21 @@ static bool set_kind(Reading *r, Pos at, const char *word) {
   return false;
 }
 
+static void put_figure(void *field, bool whole, double x) {
+  int64_t bytes = whole ? (int64_t)x : 0;
+  memcpy(field, whole ? (const void *)&bytes : &x, whole ? sizeof bytes : sizeof x);
+}
+
 static bool set_figure(Reading *r, Pos at, const char *name, const char *number) {
-  Machine *m = r->m;
   Diag *d = r->d;
   const char *dot = strchr(name, '.');
   const Figure *f = dot ? NULL : figure_find(name);
   if (!strcmp(name, "kind")) return set_kind(r, at, number);
+  if (!f && !dot) return unknown_figure(d, at, name);
   if (f && r->stated[f - figures])
     return diag_error(d, DIAG_FILE_MALFORMED, at, "%s is stated twice", name);
   if (f) r->stated[f - figures] = true;
-  if (!f && !dot) {
-    unknown_figure(d, at, name);
-    return false;
-  }
-  void *field = dot ? (void *)axis_figure(m, d, at, name, dot + 1) : (char *)m + f->offset;
+  void *field = dot ? (void *)axis_figure(r->m, d, at, name, dot + 1) : (char *)r->m + f->offset;
   if (!field) return false;
   char *end;
   double x = strtod(number, &end);
@@ -159,12 +161,7 @@ static bool set_figure(Reading *r, Pos at, const char *name, const char *number)
     diag_error(d, DIAG_FILE_MALFORMED, at, "'%.40s' is not a number that %s can be", number, name);
     return diag_hint(d, "it is %s", f ? f->unit : *name == 'b' ? "in bytes/s" : "in seconds");
   }
-  if (f && f->whole) {
-    int64_t bytes = (int64_t)x;
-    memcpy(field, &bytes, sizeof bytes);
-  } else {
-    memcpy(field, &x, sizeof x);
-  }
+  put_figure(field, f && f->whole, x);
   return true;
 }
 
@@ -192,13 +189,6 @@ static bool machine_line(Reading *r, Pos at, char *line) {
   return set_figure(r, at, name, number);
 }
 
-static void zero_figure(Machine *m, const Figure *f) {
-  if (f->whole)
-    memset((char *)m + f->offset, 0, sizeof(int64_t));
-  else
-    memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
-}
-
 // Completes the figures of a GPU. A figure that its file lacks becomes 0 instead of the built-in
 // figure of a CPU. Returns false, with an error in r->d, if the file lacks a figure that a GPU must
 // have.
@@ -210,7 +200,7 @@ static bool complete_gpu(Reading *r, Pos file) {
     if (figures[i].of_gpu)
       snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", figures[i].name);
     else
-      zero_figure(r->m, &figures[i]);
+      put_figure((char *)r->m + figures[i].offset, figures[i].whole, 0);
   }
   if (!*missing) return true;
   diag_error(r->d, DIAG_FILE_MALFORMED, file, "the file describes a GPU%s and lacks: %s",
