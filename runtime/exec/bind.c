@@ -1,14 +1,11 @@
 // Binding: allocates the memory of the processors, and computes the addresses and numbers that the
 // references and run-time slots of a Program stand for. So a step looks nothing up and allocates
 // nothing. Input: a Program. Output: the contexts of an Exec (exec_internal.h).
-#define _GNU_SOURCE
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/thin_product.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 // -- memory -------------------------------------------------------------------------------------
 
@@ -83,72 +80,6 @@ static bool enough_memory(const Exec *e, Diag *d) {
              (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;
-}
-
-enum {
-  HUGE_PAGE = 2 << 20,
-  TOUCHED = 4 << 20 // bytes that a worker touches at a time
-};
-
-// Returns the bytes to map for a memory of n bytes. This is at least a page, so that even an empty
-// memory has an address, and for a large memory a multiple of the huge page.
-static size_t map_bytes(int64_t n) {
-  int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
-  return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
-}
-
-static void *map_aligned(size_t n, size_t align) {
-  char *at = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) return NULL;
-  size_t before = (align - (uintptr_t)at % align) % align;
-  if (before) munmap(at, before);
-  if (align > before) munmap(at + before + n, align - before);
-  return at + before;
-}
-
-// Returns the address of newly mapped zeroed memory, or NULL if the system has not enough memory.
-static char *map_memory(int64_t bytes) {
-  size_t n = map_bytes(bytes);
-  char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
-  if (!at) return NULL;
-#ifdef MADV_HUGEPAGE
-  if (n >= HUGE_PAGE) madvise(at, n, MADV_HUGEPAGE);
-#endif
-  return at;
-}
-
-static void touch_pages(char *at, size_t n) {
-#ifdef MADV_POPULATE_WRITE
-  if (madvise(at, n, MADV_POPULATE_WRITE) == 0) return;
-#endif
-  volatile char *byte = at;
-  for (size_t i = 0; i < n; i += 4096) byte[i] = byte[i];
-}
-
-// Newly mapped memory whose pages the workers (threads) touch, so that steps cause no page faults.
-// The system takes time to clear pages, and more for some than for others: `next` is the first
-// byte that no worker has taken.
-typedef struct Touch {
-  char *at;
-  size_t bytes;
-  atomic_size_t next;
-} Touch;
-
-static void touch_memory(void *touch, int worker) {
-  Touch *t = touch;
-  (void)worker;
-  for (size_t i; (i = atomic_fetch_add(&t->next, TOUCHED)) < t->bytes;)
-    touch_pages(t->at + i, t->bytes - i < TOUCHED ? t->bytes - i : TOUCHED);
-}
-
-static void touch(Exec *e, char *at, int64_t bytes) {
-  Touch t = {.at = at, .bytes = at ? map_bytes(bytes) : 0};
-  atomic_init(&t.next, 0);
-  team_run(e->team, touch_memory, &t);
-}
-
-static void unmap_memory(char *at, int64_t bytes) {
-  if (at) munmap(at, map_bytes(bytes));
 }
 
 // Returns the first of the processors that keep values together with processor c which are common
@@ -229,11 +160,8 @@ static void fill_constants(const Exec *e, const Context *c) {
 
 // -- processors that share the memory of a tensor -----------------------------------------------
 
-// Returns how many of the processors of a group over `axes` share the memory of tensor t with
-// processor c. *rank gets the number of those before c, and *first the first of them. Looks at
-// processors up to c only if later ones have no addresses yet.
-static int64_t sharers(const Exec *e, const Context *c, Axes axes, uint32_t t, int64_t *rank,
-                       const Context **first) {
+int64_t exec_sharers(const Exec *e, const Context *c, Axes axes, uint32_t t, int64_t *rank,
+                     const Context **first) {
   const Mesh *m = &e->program->mesh;
   int64_t n = 0;
   for (int64_t k = 0; k < axes_size(m, axes); k++) {
@@ -254,7 +182,7 @@ static const Context *operands_of(const Exec *e, const Context *c, const KernelS
   if (set->divided) {
     uint32_t t = (uint32_t)set->divided - 1;
     Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
-    sharers(e, c, axes, t, &rank, &first);
+    exec_sharers(e, c, axes, t, &rank, &first);
   }
   return first;
 }
@@ -264,7 +192,7 @@ static const Context *result_of(const Exec *e, const Context *c, const Collectiv
                                 const CollPart *p) {
   int64_t rank;
   const Context *first = c;
-  if (p->once) sharers(e, c, w->axes, (uint32_t)p->once - 1, &rank, &first);
+  if (p->once) exec_sharers(e, c, w->axes, (uint32_t)p->once - 1, &rank, &first);
   return first;
 }
 
@@ -325,6 +253,44 @@ static void bind_copy(const Exec *e, const Context *c, Ref dst, const Ref *src, 
   b->solo = bytes < SOLO_BYTES;
 }
 
+static void bind_gemm(const Exec *e, const Context *c, const Gemm *w, BoundGemm *b) {
+  b->what = w;
+  b->way = product_way(w->factors, NULL);
+  b->thin = gemm_is_thin(w) && thin_opens();
+  b->a = address(e, c, w->a);
+  b->b = address(e, c, w->b);
+  b->c = address(e, c, w->c);
+  for (int x = 0; x < GEMM_EXTRAS; x++)
+    b->extra[x] = gemm_extra(w, x) ? address(e, c, *gemm_extra(w, x)) : NULL;
+}
+
+static void bind_ordered(const Exec *e, const Context *c, const Ordered *w, BoundOrdered *b) {
+  b->what = w;
+  b->src = address(e, c, w->src);
+  b->dst = address(e, c, w->dst);
+}
+
+static void bind_matrix(const Exec *e, const Context *c, const MatrixCall *w, BoundMatrix *b) {
+  b->what = w;
+  b->engine = matrix_engine();
+  b->a = address(e, c, w->a);
+  b->b = address(e, c, w->b);
+  b->dst = address(e, c, w->dst);
+}
+
+static void bind_loop(const Exec *e, const Context *c, uint32_t i, BoundInstr *b) {
+  const Instr *in = e->program->instr;
+  for (uint32_t k = i + 1; k < in[i].u.loop.end; k++)
+    b->u.loop.meets = b->u.loop.meets || in[k].kind == INSTR_COLLECTIVE;
+  if (in[i].u.loop.guarded) b->u.loop.guard = address(e, c, in[i].u.loop.guard);
+}
+
+// Changes a number of the kernel if a fault is to be injected in instruction i.
+static void inject_numbers(const Exec *e, const Context *c, uint32_t i, BoundKernel *b) {
+  if (i == e->inject_instr && c->processor == e->inject.processor)
+    b->set[0].num = exec_inject_numbers(e, b->kernel, b->set[0].num);
+}
+
 static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   const Instr *in = &e->program->instr[i];
   BoundInstr *b = &c->instr[i];
@@ -332,32 +298,11 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   switch (in->kind) {
   case INSTR_KERNEL:
     bind_kernel(e, c, &in->u.kernel, &b->u.kernel);
-    if (i == e->inject_instr && c->processor == e->inject.processor)
-      b->u.kernel.set[0].num = exec_inject_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
+    inject_numbers(e, c, i, &b->u.kernel);
     break;
-  case INSTR_GEMM:
-    b->u.gemm.what = &in->u.gemm;
-    b->u.gemm.way = product_way(in->u.gemm.factors, NULL);
-    b->u.gemm.thin = gemm_is_thin(&in->u.gemm) && thin_opens();
-    b->u.gemm.a = address(e, c, in->u.gemm.a);
-    b->u.gemm.b = address(e, c, in->u.gemm.b);
-    b->u.gemm.c = address(e, c, in->u.gemm.c);
-    for (int x = 0; x < GEMM_EXTRAS; x++)
-      b->u.gemm.extra[x] =
-          gemm_extra(&in->u.gemm, x) ? address(e, c, *gemm_extra(&in->u.gemm, x)) : NULL;
-    break;
-  case INSTR_ORDERED:
-    b->u.ordered.what = &in->u.ordered;
-    b->u.ordered.src = address(e, c, in->u.ordered.src);
-    b->u.ordered.dst = address(e, c, in->u.ordered.dst);
-    break;
-  case INSTR_MATRIX:
-    b->u.matrix.what = &in->u.matrix;
-    b->u.matrix.engine = matrix_engine();
-    b->u.matrix.a = address(e, c, in->u.matrix.a);
-    b->u.matrix.b = address(e, c, in->u.matrix.b);
-    b->u.matrix.dst = address(e, c, in->u.matrix.dst);
-    break;
+  case INSTR_GEMM: bind_gemm(e, c, &in->u.gemm, &b->u.gemm); break;
+  case INSTR_ORDERED: bind_ordered(e, c, &in->u.ordered, &b->u.ordered); break;
+  case INSTR_MATRIX: bind_matrix(e, c, &in->u.matrix, &b->u.matrix); break;
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
@@ -366,11 +311,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     b->u.copy.streamed = in->u.fill.streamed;
     break;
   case INSTR_COPY: bind_copy(e, c, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes, b); break;
-  case INSTR_LOOP:
-    for (uint32_t k = i + 1; k < in->u.loop.end; k++)
-      b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
-    if (in->u.loop.guarded) b->u.loop.guard = address(e, c, in->u.loop.guard);
-    break;
+  case INSTR_LOOP: bind_loop(e, c, i, b); break;
   case INSTR_END:
     b->u.loop = c->instr[in->u.end.begin].u.loop;
     b->u.loop.guard = in->u.end.stops ? address(e, c, in->u.end.alive) : NULL;
@@ -389,218 +330,6 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
     if (src.stride) b->u.valid.from[k] = address(e, context, src) + ref_moved(src, s->depth, s->at);
     if (dst.stride) b->u.valid.to[k] = address(e, context, dst) + ref_moved(dst, s->depth, s->at);
   }
-}
-
-// -- sizes of instructions ----------------------------------------------------------------------
-//
-// Sizes are computed from run-time slots (Program.slot). A slot is a number that differs between
-// processors, or depends on the number of rows in a batch.
-
-static int64_t size_value(const Context *c, Size s) {
-  return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
-}
-
-// Restricts a set that processors divide to the units of processor c.
-static void divide_units(const Exec *e, const Context *c, int32_t divided, BoundSet *set) {
-  int64_t rank = 0, units = set->units;
-  const Context *first;
-  uint32_t t = (uint32_t)divided - 1;
-  Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
-  int64_t n = sharers(e, c, axes, t, &rank, &first);
-  set->from = units * rank / n;
-  set->units = units * (rank + 1) / n - set->from;
-}
-
-static void size_kernel(const Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
-  b->chunks = b->units = 0;
-  for (uint32_t s = 0; s < l->nsets; s++) {
-    BoundSet *set = &b->set[s];
-    for (int i = 0; i < b->kernel->nslot; i++) {
-      int32_t slot = l->set[s].slot[i];
-      set->slot[i] = slot < 0 ? 0 : c->slot[slot];
-    }
-    set->units = size_value(c, l->set[s].units);
-    if (l->set[s].divided) divide_units(e, c, l->set[s].divided, set);
-    set->chunks = ceil_div(set->units, b->grain);
-    set->first = b->chunks;
-    b->chunks += set->chunks;
-    b->units += set->units;
-  }
-}
-
-static void size_gemm(const Context *c, BoundGemm *b) {
-  b->m = size_value(c, b->what->m);
-  b->n = size_value(c, b->what->n);
-  b->k = size_value(c, b->what->k);
-  b->batches = 1;
-  for (int i = 0; i < b->what->nbatch; i++) {
-    b->count[i] = size_value(c, b->what->batch[i].count);
-    b->batches *= b->count[i];
-  }
-}
-
-static void size_ordered(const Context *c, BoundOrdered *b) {
-  b->n = size_value(c, b->what->n);
-  b->rows = 1;
-  for (int i = 0; i < b->what->nrows; i++) {
-    b->count[i] = size_value(c, b->what->row[i].count);
-    b->rows *= b->count[i];
-  }
-}
-
-static void size_matrix(const Context *c, BoundMatrix *b) {
-  b->matrices = b->right = 1;
-  for (int i = 0; i < b->what->nbatch; i++) {
-    b->count[i] = size_value(c, b->what->batch[i].count);
-    b->matrices *= b->count[i];
-  }
-  for (int i = 0; i < b->what->nright; i++) {
-    b->right_count[i] = size_value(c, b->what->right[i].count);
-    b->right *= b->right_count[i];
-  }
-  if (matrix_rows[b->what->kind].result != MATRIX_SOLUTION) b->right = 0;
-}
-
-static void size_collective(const Context *c, const Collective *w, BoundInstr *b) {
-  for (uint32_t i = 0; i < w->nparts; i++)
-    for (int d = 0; d < w->part[i].rank; d++) {
-      b->u.valid.src[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].src_valid[d]);
-      b->u.valid.dst[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].dst_valid[d]);
-    }
-}
-
-static void size_instr(const Exec *e, const Context *c, const Instr *in, BoundInstr *b) {
-  switch (in->kind) {
-  case INSTR_KERNEL:
-    size_kernel(e, c, &in->u.kernel, &b->u.kernel);
-    b->solo =
-        b->u.kernel.units <= b->u.kernel.grain; // the launch has one chunk, so it is not divided
-    break;
-  case INSTR_GEMM: {
-    size_gemm(c, &b->u.gemm);
-    const BoundGemm *p = &b->u.gemm;
-    b->solo = gemm_flops((double)p->m, (double)p->n, (double)p->k, (double)p->batches) < SOLO_FLOPS;
-    break;
-  }
-  case INSTR_ORDERED:
-    size_ordered(c, &b->u.ordered);
-    b->solo = b->u.ordered.rows * b->u.ordered.n < SOLO_ORDERED;
-    break;
-  case INSTR_MATRIX:
-    size_matrix(c, &b->u.matrix);
-    b->solo = matrix_work(&b->u.matrix) < SOLO_FLOPS;
-    break;
-  case INSTR_COLLECTIVE: size_collective(c, &in->u.collective, b); break;
-  case INSTR_LOOP: b->u.loop.count = size_value(c, in->u.loop.count); break;
-  case INSTR_FILL:
-  case INSTR_COPY:
-  case INSTR_END:
-  case INSTR_COMMIT: break;
-  }
-}
-
-static bool is_shared(const BoundInstr *b) {
-  for (int64_t i = 0; b->in_step && i < b->steps; i++)
-    if (!b->in_step[i].solo) return true;
-  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT &&
-         b->kind != INSTR_LOOP && b->kind != INSTR_END;
-}
-
-// Returns the number of rows of the loop at instruction i, 0: its instructions run as a whole.
-static int64_t rows_of_loop(const Program *p, const Context *c, uint32_t i) {
-  if (!p->instr[i].u.loop.rows || c->instr[i + 1].kind != INSTR_KERNEL) return 0;
-  const BoundKernel *k = &c->instr[i + 1].u.kernel;
-  return k->units / (k->strips * k->row_units);
-}
-
-// Marks each loop as `solo` if it has no collective and none of its instructions is divided among
-// workers (threads). Then one worker runs the whole loop.
-static void find_solo_loops(const Program *p, Context *c) {
-  for (uint32_t i = 0; i < p->ninstrs; i++) {
-    if (p->instr[i].kind != INSTR_LOOP) continue;
-    bool solo = true;
-    for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++)
-      solo = solo && !is_shared(&c->instr[k]);
-    c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
-    c->instr[i].u.loop.rows = rows_of_loop(p, c, i);
-    c->instr[i].u.loop.least = p->instr[i].u.loop.rows;
-    BoundInstr *end = &c->instr[p->instr[i].u.loop.end];
-    const char *alive = end->u.loop.guard;
-    end->u.loop = c->instr[i].u.loop;
-    end->u.loop.guard = alive;
-  }
-}
-
-// Returns whether at least two workers can run the loop of instruction b for their rows.
-static bool loop_is_divided(const BoundInstr *b) {
-  return b->kind == INSTR_LOOP && b->u.loop.rows && b->u.loop.rows >= 2 * b->u.loop.least;
-}
-
-static bool is_own(const Exec *e, int64_t r) { return r >= e->first && r < e->first + e->own; }
-
-// -- instructions whose sizes change from step to step of a loop ---------------------------------
-
-// Gives a copy of a bound instruction memory of its own for what size_instr sets.
-static void own_sizes(Exec *e, BoundInstr *b) {
-  if (b->kind != INSTR_KERNEL) return;
-  BoundKernel *k = &b->u.kernel;
-  k->set = arena_copy(e->memory, k->set, k->nsets * sizeof *k->set);
-  for (uint32_t s = 0; s < k->nsets; s++)
-    k->set[s].slot = arena_array(e->memory, int64_t, k->kernel->nslot + 1u);
-}
-
-static void bind_steps(Exec *e, const Context *c, uint32_t i) {
-  const Program *p = e->program;
-  BoundInstr *b = &c->instr[i];
-  int32_t slot = program_live_slot(p, &p->instr[i]);
-  if (slot < 0) return;
-  b->loop = p->slot[slot].loop;
-  BoundInstr *steps = arena_array(e->memory, BoundInstr, p->slot[slot].steps);
-  for (int64_t k = 0; k < p->slot[slot].steps; k++) {
-    steps[k] = *b;
-    own_sizes(e, &steps[k]);
-  }
-  b->in_step = steps;
-  b->steps = p->slot[slot].steps;
-}
-
-// Computes the slots of processor c in step `step` of all loops; in no step if it is negative.
-static void set_slots(const Exec *e, Context *c, int64_t step) {
-  for (uint32_t s = 0; s < e->program->nslots; s++)
-    c->slot[s] = program_slot_in(e->program, (int32_t)s, c->processor, e->rows, step);
-}
-
-static void size_steps(const Exec *e, Context *c) {
-  const Program *p = e->program;
-  int64_t most = 0;
-  for (uint32_t s = 0; s < p->nslots; s++)
-    if (p->slot[s].live && p->slot[s].steps > most) most = p->slot[s].steps;
-  for (int64_t step = 0; step < most; step++) {
-    set_slots(e, c, step);
-    for (uint32_t i = 0; i < p->ninstrs; i++) {
-      BoundInstr *b = &c->instr[i];
-      if (b->in_step && step < b->steps) size_instr(e, c, &p->instr[i], &b->in_step[step]);
-    }
-  }
-}
-
-void exec_bind_sizes(Exec *e) {
-  const Program *p = e->program;
-  e->small = true;
-  for (int64_t r = 0; r < e->processors; r++) {
-    Context *c = &e->context[r];
-    if (is_own(e, r)) size_steps(e, c);
-    set_slots(e, c, -1);
-    for (uint32_t i = 0; i < p->ninstrs; i++) {
-      if (!is_own(e, r) && p->instr[i].kind != INSTR_COLLECTIVE) continue;
-      size_instr(e, c, &p->instr[i], &c->instr[i]);
-      if (is_shared(&c->instr[i])) e->small = false;
-    }
-    if (is_own(e, r)) find_solo_loops(p, c);
-    for (uint32_t i = 0; i < p->ninstrs; i++)
-      if (is_own(e, r) && loop_is_divided(&c->instr[i])) e->small = false;
-  }
-  program_count(p, e->first, e->rows, e->moves);
 }
 
 // -- binding the program ------------------------------------------------------------------------
@@ -639,7 +368,7 @@ static bool share_memory(Exec *e, Diag *d) {
 // part of c in the shared segment w, otherwise newly mapped memory. Adds `bytes` to Context.bytes.
 static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
-  return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);
+  return e->ranks ? segment_at(w, c->processor) : memory_map(bytes);
 }
 
 // Sets c->next_thin.
@@ -663,16 +392,16 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   c->processor = r;
   c->own = memory_of(e, c, e->kept, e->own_bytes);
   c->arena = memory_of(e, c, e->work, p->arena_bytes);
-  if (is_own(e, r) && (!c->own || !c->arena)) return no_memory(e, r, d);
+  if (exec_is_own(e, r) && (!c->own || !c->arena)) return no_memory(e, r, d);
   c->tensor = arena_array(e->memory, char *, p->ntensors + 1);
   c->slot = arena_array(e->memory, int64_t, p->nslots + 1);
   c->instr = arena_array(e->memory, BoundInstr, p->ninstrs + 1);
   place_tensors(e, c);
-  if (is_own(e, r)) fill_constants(e, c);
+  if (exec_is_own(e, r)) fill_constants(e, c);
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
-  for (uint32_t i = 0; i < p->ninstrs && is_own(e, r); i++) bind_steps(e, c, i);
-  if (is_own(e, r)) find_thin(e, c), exec_bind_coming(p, c);
+    if (exec_is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
+  for (uint32_t i = 0; i < p->ninstrs && exec_is_own(e, r); i++) exec_bind_steps(e, c, i);
+  if (exec_is_own(e, r)) find_thin(e, c), exec_bind_coming(p, c);
   return true;
 }
 
@@ -688,7 +417,7 @@ static void bind_moved(Exec *e) {
 static bool bind_work(int64_t bytes, int64_t n, const char *each, char **out, Diag *d) {
   int64_t all;
   if (bytes == 0) return true;
-  if (size_mul(bytes, n, &all) && (*out = map_memory(all))) return true;
+  if (size_mul(bytes, n, &all) && (*out = memory_map(all))) return true;
   return diag_error(d, DIAG_NO_MEMORY, (Pos){0},
                     "out of memory: %lld bytes of work memory a %s could not be allocated",
                     (long long)bytes, each);
@@ -727,11 +456,11 @@ static int64_t bytes_kept(const Exec *e, int64_t r) {
 static void touch_all(Exec *e) {
   if (e->device) return;
   for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
-    touch(e, e->context[r].own, bytes_kept(e, r));
-    touch(e, e->context[r].arena, e->program->arena_bytes);
+    memory_touch(e->team, e->context[r].own, bytes_kept(e, r));
+    memory_touch(e->team, e->context[r].arena, e->program->arena_bytes);
   }
-  touch(e, e->scratch, e->scratch_bytes * e->workers);
-  touch(e, e->thin, e->thin_bytes * e->own);
+  memory_touch(e->team, e->scratch, e->scratch_bytes * e->workers);
+  memory_touch(e->team, e->thin, e->thin_bytes * e->own);
 }
 
 bool exec_bind(Exec *e, Diag *d) {
@@ -753,11 +482,11 @@ void exec_unbind(Exec *e) {
   segment_free(e->kept);
   segment_free(e->work);
   for (int64_t r = 0; !e->ranks && e->context && r < e->processors; r++) {
-    unmap_memory(e->context[r].own, e->own_bytes);
-    unmap_memory(e->context[r].arena, e->program->arena_bytes);
+    memory_unmap(e->context[r].own, e->own_bytes);
+    memory_unmap(e->context[r].arena, e->program->arena_bytes);
   }
-  unmap_memory(e->scratch, e->scratch_bytes * e->workers);
-  unmap_memory(e->thin, e->thin_bytes * e->own);
+  memory_unmap(e->scratch, e->scratch_bytes * e->workers);
+  memory_unmap(e->thin, e->thin_bytes * e->own);
 }
 
 void exec_rows(Exec *e, int64_t rows) {

@@ -101,16 +101,23 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
   block_visit_part(p, t, r, rows, NULL, run, context);
 }
 
+// Sets the strides of the dims, which are in physical order, in the full tensor, or in a part of
+// it: they are those of the declared order.
+static void whole_strides(const Program *p, const ProgTensor *t, int64_t rows,
+                          const BlockPart *part, int64_t *stride) {
+  int64_t next = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->declared[i];
+    stride[d] = next;
+    next *= part && part->dim == d ? part->n : dim_elements(p, &t->dim[d], rows);
+  }
+}
+
 void block_visit_part(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
                       const BlockPart *part, BlockRun *run, void *context) {
   int64_t valid[MAX_RANK], block_stride[MAX_RANK], whole_stride[MAX_RANK], counter[MAX_RANK] = {0};
   int64_t stride = 1, at = 0, index = 0;
-  for (int i = t->rank - 1; i >= 0; i--) { // strides in the full tensor, in declared order
-    int d = t->declared[i];
-    whole_stride[d] = stride;
-    stride *= part && part->dim == d ? part->n : dim_elements(p, &t->dim[d], rows);
-  }
-  stride = 1;
+  whole_strides(p, t, rows, part, whole_stride);
   for (int d = t->rank - 1; d >= 0; d--) {
     int64_t offset = block_offset(&p->mesh, &t->dim[d], r);
     block_stride[d] = stride;

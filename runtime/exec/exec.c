@@ -1,14 +1,12 @@
 // Executor: workers walk the instructions of a bound Program for the processors of a mesh.
 //
 // A processor of the mesh is a context of this process (docs/decisions.md, 22), a worker is a
-// thread. With as many contexts as workers or more, each worker has
-// some and runs them one after the other up to the next collective, so that nobody waits in
-// between:
+// thread. With as many contexts as workers or more, each worker has some and runs them one after
+// the other up to the next collective, so that nobody waits in between. With 4 processors and 2
+// workers:
 //
-//   4 processors, 2 workers:  worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier|
-//   ...
-//                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier|
-//                             ...
+//   worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier| ...
+//   worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier| ...
 //
 // With fewer contexts, several workers share one: they divide the chunks of a kernel or the panels
 // of a GEMM. Chunks do not depend on the number of workers (docs/decisions.md, 18), and so neither
@@ -19,7 +17,6 @@
 //
 // A program launches a kernel on operand sets: tensors to which the kernel is applied, one set
 // after another. Chunks and units are parts of this work (exec_internal.h).
-#include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/product_internal.h"
@@ -27,20 +24,11 @@
 #include "runtime/exec/trace.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // -- running one instruction --------------------------------------------------------------------
 
-// The work of one worker (thread) in a step: it runs the contexts first..last-1, which are
-// processors of the mesh. If several workers share one context, `members` is their number and
-// `member` the number of this worker among them. Otherwise `members` is 1 and `member` is 0.
-typedef struct Seat {
-  int64_t first, last;
-  int member, members;
-} Seat;
-
-static Seat seat_of(const Exec *e, int worker, int crew) {
+Seat exec_seat(const Exec *e, int worker, int crew) {
   int64_t p = e->own, w = crew, first = e->first;
   if (p >= w) return (Seat){first + worker * p / w, first + (worker + 1) * p / w, 0, 1};
   // workers ceil(c * w / p) to ceil((c + 1) * w / p) - 1 share context c
@@ -362,6 +350,36 @@ static bool is_guarded(const BoundInstr *b) {
   return (b->kind == INSTR_LOOP || b->kind == INSTR_END) && b->u.loop.guard;
 }
 
+// Passes the begin or end of a loop, bound as b, in a segment. Returns the index of the next
+// instruction. If the loop is `solo`, member 0 runs it alone.
+static uint32_t pass_loop(const Exec *e, int64_t context, const BoundInstr *b, uint32_t i, Seat s,
+                          LoopSteps *steps) {
+  if (b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0)
+    return e->program->instr[i].u.loop.end + 1;
+  // Member 0 may have computed the guard alone, and its memory may be used again once it is read.
+  bool guarded = is_guarded(b) && !b->u.loop.solo && s.members > 1;
+  if (guarded) barrier_wait(e->of_context[context]);
+  uint32_t next = exec_loop_pass(e, b, i, steps);
+  if (guarded) barrier_wait(e->of_context[context]);
+  return next;
+}
+
+// Runs the share of one member of an instruction that all members of a context divide. They meet
+// after it and, if member 0 may have run something alone (`apart`), before it. Returns whether
+// member 0 runs something alone after that.
+static bool run_together(Exec *e, int64_t context, uint32_t i, int worker, Seat s, bool apart,
+                         const LoopSteps *steps) {
+  const BoundInstr *b = bound_instr(e, context, i, steps);
+  if (s.member == 0) probe(e, context, i, worker, steps, true);
+  if (apart || e->probe) wait_members(e, context, i, worker, s.member, s.members);
+  run_instr(e, context, i, worker, s.member, s.members, steps);
+  wait_members(e, context, i + 1, worker, s.member, s.members);
+  bool alone = combines(b) && !is_divided(b);
+  if (alone && s.member == 0) combine_chunks(e, context, i, worker, steps);
+  if (s.member == 0) probe(e, context, i, worker, steps, false);
+  return alone || e->probe;
+}
+
 // Runs instructions lo..hi-1, and the loops in them, for one context (a processor of the mesh).
 // None of these instructions needs a meeting of all workers (threads). If several workers share the
 // context, member 0 of them runs instructions marked `solo` alone. Each other instruction is
@@ -373,46 +391,26 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   bool apart = false;
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = bound_instr(e, context, i, steps);
-    Barrier *meet = e->of_context[context];
     if (runs_by_rows(e, b, s.members)) {
-      if (apart) barrier_wait(meet);
+      if (apart) barrier_wait(e->of_context[context]);
       run_loop_rows(e, context, i, worker, s, steps);
-      barrier_wait(meet);
+      barrier_wait(e->of_context[context]);
       i = e->program->instr[i].u.loop.end;
       profile_stamp(e, i, worker);
       apart = false;
       continue;
     }
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
-      bool skips =
-          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs the loop alone
       apart = apart || b->u.loop.solo;
-      // Member 0 may have computed the guard alone, and its memory may be used again once it is
-      // read.
-      bool guarded = is_guarded(b) && !b->u.loop.solo && s.members > 1;
-      if (guarded) barrier_wait(meet);
-      i = (skips ? e->program->instr[i].u.loop.end + 1 : exec_loop_pass(e, b, i, steps)) - 1;
-      if (guarded) barrier_wait(meet);
+      i = pass_loop(e, context, b, i, s, steps) - 1;
       continue;
     }
     double began = trace_start(e);
-    if (s.members == 1 || b->solo) {
-      if (s.member == 0) run_alone(e, context, i, worker, steps);
-      if (s.member == 0) trace_end(e, context, i, worker, began);
-      if (e->nonfinite) e->look(e, context, i, steps);
-      profile_stamp(e, i, worker);
-      apart = true;
-      continue;
-    }
-    if (s.member == 0) probe(e, context, i, worker, steps, true);
-    if (apart || e->probe) wait_members(e, context, i, worker, s.member, s.members);
-    run_instr(e, context, i, worker, s.member, s.members, steps);
-    wait_members(e, context, i + 1, worker, s.member, s.members);
-    apart = combines(b) && !is_divided(b);
-    if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
-    if (s.member == 0) probe(e, context, i, worker, steps, false);
-    apart = apart || e->probe;
+    bool alone = s.members == 1 || b->solo;
+    if (alone && s.member == 0) run_alone(e, context, i, worker, steps);
+    apart = alone || run_together(e, context, i, worker, s, apart, steps);
     if (s.member == 0) trace_end(e, context, i, worker, began);
+    if (alone && e->nonfinite) e->look(e, context, i, steps);
     profile_stamp(e, i, worker);
   }
 }
@@ -510,7 +508,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
     exec_move_operands(e, c, i, steps);
   for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
-    if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
+    if (!exec_is_own(e, c)) exec_move_operands(e, c, i, steps);
   if (in->kind == INSTR_COLLECTIVE && worker == 0) {
     e->call[i].sequence = e->sequence++;
     e->call[i].defers = e->defers && !e->nonfinite;
@@ -556,9 +554,36 @@ static bool run_divided(Exec *e, uint32_t i, int worker, Seat s, bool met, LoopS
   return wait_machine(e, worker);
 }
 
+// Passes the begin or end of a loop with meetings of all workers. Returns the index of the next
+// instruction.
+static uint32_t pass_meeting_loop(const Exec *e, uint32_t i, Seat s, LoopSteps *steps) {
+  // of the worker's own context, whose guards it has waited for
+  const BoundInstr *b = &e->context[s.first].instr[i];
+  // Member 0 may have run the last instructions before the loop, or of a round, alone.
+  bool shared = s.members > 1;
+  if (shared) barrier_wait(e->of_context[s.first]);
+  uint32_t next = exec_loop_pass(e, b, i, steps);
+  if (shared && is_guarded(b)) barrier_wait(e->of_context[s.first]);
+  return next;
+}
+
+// Runs instruction i, at which all workers meet, and records it. Returns false if the step ends.
+static bool run_meeting(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
+  double began = trace_start(e);
+  bool goes_on = meet(e, i, worker, s, steps);
+  bool looks = e->nonfinite && goes_on && e->program->instr[i].kind == INSTR_COLLECTIVE;
+  for (int64_t c = s.first; c < s.last; c++) {
+    if (e->trace && s.member == 0)
+      trace_add(e->trace, worker, e->context[c].processor, i, e->step, e->call[i].sequence, began);
+    if (looks) e->look(e, c, i, steps);
+  }
+  profile_stamp(e, i, worker);
+  return goes_on;
+}
+
 static void run_worker(void *exec, int worker) {
   Exec *e = exec;
-  Seat s = seat_of(e, worker, e->crew);
+  Seat s = exec_seat(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
   LoopSteps steps = {0};
   bool met = false; // the instruction before instruction i was a meeting of all
@@ -568,33 +593,14 @@ static void run_worker(void *exec, int worker) {
     while (end < n && !all_meet(e, end)) end++;
     for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
     if (end == n) return;
-    // the worker's own context, whose guards it has waited for
-    const BoundInstr *b = &e->context[s.first].instr[end];
-    if (b->kind == INSTR_KERNEL) {
-      if (!run_divided(e, end, worker, s, met && end == i, &steps)) return;
-      i = end + 1;
-      met = true;
-      continue;
-    }
-    if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
-      // Member 0 may have run the last instructions before the loop, or of a round, alone.
-      bool shared = s.members > 1;
-      if (shared) barrier_wait(e->of_context[s.first]);
-      i = exec_loop_pass(e, b, end, &steps);
-      if (shared && is_guarded(b)) barrier_wait(e->of_context[s.first]);
+    InstrKind kind = e->program->instr[end].kind;
+    if (kind == INSTR_LOOP || kind == INSTR_END) {
+      i = pass_meeting_loop(e, end, s, &steps);
       met = false;
       continue;
     }
-    double began = trace_start(e);
-    bool goes_on = meet(e, end, worker, s, &steps);
-    for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
-      trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence,
-                began);
-    for (int64_t c = s.first;
-         c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE;
-         c++)
-      e->look(e, c, end, &steps);
-    profile_stamp(e, end, worker);
+    bool goes_on = kind == INSTR_KERNEL ? run_divided(e, end, worker, s, met && end == i, &steps)
+                                        : run_meeting(e, end, worker, s, &steps);
     if (!goes_on) return;
     i = end + 1;
     met = true;
@@ -653,130 +659,3 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   exec_start(e, step, commit);
   return exec_finish(e);
 }
-
-// -- making an Exec -----------------------------------------------------------------------------
-
-static bool check_kernels(const Program *p, Diag *d) {
-  for (uint32_t k = 0; k < p->nkernels; k++)
-    if (!p->kernel[k].run || (p->kernel[k].partial_bytes && !p->kernel[k].combine)) {
-      diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
-      return false;
-    }
-  return products_check(p, d);
-}
-
-// Returns the number of workers (threads) for a new team: the number from the options or of the
-// available cores. Ranks (processes) on one machine divide this number among them.
-static int workers_wanted(const ExecOptions *opt) {
-  int n = opt->threads > 0 ? opt->threads : cores_available();
-  if (!opt->ranks) return n;
-  if (opt->threads == 0) return ranks_cores(opt->ranks, n);
-  return n / ranks_local_count(opt->ranks) > 1 ? n / ranks_local_count(opt->ranks) : 1;
-}
-
-static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
-  e->team = opt->share ? team_share(opt->share->team) : team_new(workers_wanted(opt));
-  if (!e->team) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
-    diag_hint(d, "use fewer threads (--threads), or raise the limit of processes (ulimit -u)");
-    return false;
-  }
-  e->workers = team_workers(e->team);
-  bool spin = team_spins(e->team);
-  e->all = barrier_new(e->workers, spin);
-  e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers)
-                     : comm_local(&e->program->mesh, e->workers);
-  e->fault = arena_array(e->memory, StepFault, e->processors * e->workers);
-  e->of_context = arena_array(e->memory, Barrier *, e->processors);
-  for (int w = 0; w < e->workers; w++) {
-    Seat s = seat_of(e, w, e->workers);
-    if (s.members == 1 || s.member != 0) continue;
-    e->of_context[s.first] = barrier_new(s.members, spin);
-  }
-  return true;
-}
-
-static int32_t find_finite_tensor(const Program *p, const char *name) {
-  int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
-  return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
-}
-
-typedef struct Making {
-  Exec *exec;
-  const ExecOptions *opt;
-  Diag *diag;
-  bool made;
-} Making;
-
-static void make(void *making) {
-  Making *m = making;
-  Exec *e = m->exec;
-  m->made = start_workers(e, m->opt, m->diag) &&
-            (e->device || products_reserve(e->program, e->workers, m->diag)) &&
-            exec_bind(e, m->diag) && exec_initialise(e, m->diag);
-  if (!m->made || !e->device) return;
-  e->work_on_device = e->device->begin(e->device, e, m->diag);
-  m->made = e->work_on_device != NULL;
-}
-
-Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
-  if (!device_check(opt, d) || (!opt->device && !check_kernels(p, d))) return NULL;
-  (void)mem_doing("taking the memory of the program for", p->for_);
-  Exec *e = mem_zeroed(1, sizeof *e);
-  e->program = p;
-  e->share = opt->share;
-  e->seed = opt->seed;
-  e->directory = opt->directory;
-  e->inject = opt->inject ? *opt->inject : (ExecInject){.call = -1};
-  e->inject_instr = exec_inject_instr(e);
-  e->probe = opt->probe;
-  // the device of a rank does not reach the memory of other processors
-  e->apart = opt->apart || opt->probe || (opt->device && opt->ranks);
-  e->common = !e->apart && !opt->ranks && !opt->device && e->inject.call < 0;
-  e->alone = opt->alone;
-  e->stop_request = opt->stop_request;
-  e->device = opt->device;
-  e->rows = -1;
-  e->finite_tensor = find_finite_tensor(p, opt->must_be_finite);
-  e->memory = arena_new();
-  e->processors = mesh_size(&p->mesh);
-  e->ranks = opt->ranks;
-  e->first = opt->ranks ? ranks_first_processor(opt->ranks) : 0;
-  e->own = opt->ranks ? ranks_processors(opt->ranks) : e->processors;
-  if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
-  e->timed = opt->profile;
-  Making m = {.exec = e, .opt = opt, .diag = d};
-  Failure why;
-  bool ended = guard_run(make, &m, &why);
-  if (ended && m.made) {
-    arena_keep(e->memory);
-    return e;
-  }
-  exec_free(e);
-  if (!ended) guard_raise(&why);
-  return NULL;
-}
-
-void exec_free(Exec *e) {
-  if (!e) return;
-  if (e->device) e->device->end(e->work_on_device);
-  team_free(e->team);
-  exec_unbind(e);
-  comm_free(e->comm);
-  barrier_free(e->all);
-  for (int64_t c = 0; e->of_context && c < e->processors; c++) barrier_free(e->of_context[c]);
-  arena_free(e->memory);
-  free(e);
-}
-
-// With a single rank there is nobody to agree with, and a device does not set e->asked
-// (GpuVote.asked).
-bool exec_stop_asked(const Exec *e) {
-  return e->ranks && ranks_count(e->ranks) > 1 ? e->asked : exec_stop_requested(e);
-}
-const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
-bool exec_is_stuck(const Exec *e) { return e && e->under_way; }
-int exec_workers(const Exec *e) { return e->workers; }
-const double *exec_profile(const Exec *e) { return e->seconds; }
-void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }
-int64_t exec_bytes(const Exec *e) { return e->context[e->first].bytes; }

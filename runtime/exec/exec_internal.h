@@ -191,6 +191,16 @@ struct Exec {
 
 typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 
+// The work of one worker (thread) in a step: it runs the contexts first..last-1, which are
+// processors of the mesh. If several workers share one context, `members` is their number and
+// `member` the number of this worker among them. Otherwise `members` is 1 and `member` is 0.
+typedef struct Seat {
+  int64_t first, last;
+  int member, members;
+} Seat;
+// Returns the seat of a worker if `crew` workers run the step.
+Seat exec_seat(const Exec *e, int worker, int crew);
+
 // Returns instruction i of a context in these steps of the loops around it.
 static inline const BoundInstr *bound_instr(const Exec *e, int64_t context, uint32_t i,
                                             const LoopSteps *steps) {
@@ -205,6 +215,22 @@ void exec_unbind(Exec *e);
 // Returns whether processor r has memory of its own for tensor t. If not, it shares the memory of
 // another processor.
 bool exec_keeps(const Exec *e, int64_t r, uint32_t t);
+// Returns whether this process runs processor r.
+static inline bool exec_is_own(const Exec *e, int64_t r) {
+  return r >= e->first && r < e->first + e->own;
+}
+// Returns how many of the processors of a group over `axes` share the memory of tensor t with
+// processor c. *rank gets the number of those before c, and *first the first of them. Looks at
+// processors up to c only if later ones have no addresses yet.
+int64_t exec_sharers(const Exec *e, const Context *c, Axes axes, uint32_t t, int64_t *rank,
+                     const Context **first);
+
+// Returns the address of newly mapped zeroed memory, or NULL if the system has not enough memory.
+char *memory_map(int64_t bytes);
+void memory_unmap(char *at, int64_t bytes); // `at` may be NULL
+// Lets all workers of a team touch the pages of such memory, so that steps cause no page faults.
+void memory_touch(Team *team, char *at, int64_t bytes);
+
 // Sets the persistent tensors (kept from step to step), whose memory is new, to their initial
 // values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
 // error in d.
@@ -247,6 +273,9 @@ bool exec_stop_requested(const Exec *e);
 // INSTR_END, bound as b. If the loop has another iteration, this is the first instruction in the
 // loop, otherwise the instruction after the loop.
 uint32_t exec_loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s);
+// If the sizes of instruction i change from step to step of a loop, gives it a bound instruction
+// for each of these steps.
+void exec_bind_steps(Exec *e, const Context *c, uint32_t i);
 // Computes the run-time slots for a batch of e->rows rows; they are numbers that depend on the
 // processor or on the rows of a batch. Computes also the sizes and counts of instructions that
 // depend on the slots.

@@ -23,8 +23,7 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
 void exec_inject(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
   int64_t r = e->inject.processor;
-  if ((int64_t)e->call[i].sequence != e->inject.call || r < e->first || r >= e->first + e->own)
-    return;
+  if ((int64_t)e->call[i].sequence != e->inject.call || !exec_is_own(e, r)) return;
   const CommMember *m = &e->member[i][r];
   for (uint32_t part = 0; part < w->nparts; part++) {
     bool empty = false;
