@@ -5,7 +5,7 @@
 
 enum {
   GEMM_GRAIN = 16, // columns of a share, or rows of a transposed A, are a multiple of so many
-  GEMM_UNEVEN = 8, // 1 / most part by which that makes a share of rows longer
+  GEMM_UNEVEN = 8, // rounding to GEMM_GRAIN makes a share of rows longer by at most 1 / so much
   GEMM_FEW = 96,   // fewest columns of a share, unless C has fewer rows than columns
   GEMM_SHARE = 16, // fewest rows of a share if C could be divided by columns
   GEMM_SHARE_PACKED = 64, // the same if each worker packs all of B, because it is transposed

@@ -23,7 +23,7 @@ static const MemoryFiles memory_files[] = {
     {"memory.max", "memory.current", "inactive_file"},
 };
 
-// Visits `dir`, a group, which has the files of version 1 or 2.
+// Lowers *least to the limit of the group `dir`, which has the files of version 2 (`second`) or 1.
 typedef void Visit(const char *dir, bool second, int64_t *least);
 
 static FILE *open_in(const char *dir, const char *name) {
@@ -87,7 +87,7 @@ static void climb(const char *top, const char *path, bool second, Visit *visit, 
   }
 }
 
-// Returns whether the controller is in the list "cpu,cpuacct".
+// Returns whether the controller is in a list such as "cpu,cpuacct".
 static bool lists(const char *list, const char *controller) {
   size_t n = strlen(controller);
   for (const char *at = list; (at = strstr(at, controller)); at += n)
@@ -95,8 +95,7 @@ static bool lists(const char *list, const char *controller) {
   return false;
 }
 
-// Visits the groups that the line "ID:CONTROLLERS:PATH" puts the process in, as far as they are of
-// the controller.
+// Visits the groups of the controller in which the line "ID:CONTROLLERS:PATH" puts the process.
 static void visit_line(char *line, const char *root, const char *controller, Visit *visit,
                        int64_t *least) {
   char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL, top[PATH_BYTES];

@@ -13,7 +13,7 @@ typedef struct Extent {
   int64_t bytes;
 } Extent;
 
-// Returns the extent of an operand with so many lines of `width` elements.
+// Returns the extent of A (`left`) or B of a GEMM, which has so many lines of `width` elements.
 static Extent extent_of(const Ref *at, const BoundGemm *b, int64_t lines, int64_t width, int64_t ld,
                         bool left) {
   int64_t last = (lines - 1) * ld + width;
@@ -39,9 +39,9 @@ static void compare(void *search, Ref *r) {
 static bool is_used(const Program *p, uint32_t from, uint32_t to, Extent operand) {
   Search s = {.operand = operand};
   for (uint32_t i = from; i < to && !s.found; i++) {
-    const Instr *in = &p->instr[i];
+    Instr *in = &p->instr[i];
     int nptr = in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0;
-    instr_refs(&p->instr[i], nptr, compare, &s);
+    instr_refs(in, nptr, compare, &s);
   }
   return s.found;
 }
@@ -60,7 +60,7 @@ static void set_next(const Program *p, Context *c, uint32_t i, uint32_t next) {
 }
 
 void exec_bind_coming(const Program *p, Context *c) {
-  int64_t last = -1; // a product, between which and instruction i all workers do the same
+  int64_t last = -1; // the product before instruction i, if only kernels are between them
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const BoundInstr *b = &c->instr[i];
     if (b->kind == INSTR_KERNEL) continue;

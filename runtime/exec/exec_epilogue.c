@@ -25,11 +25,7 @@ static void apply(const BoundGemm *b, int64_t i, int64_t column) {
 }
 
 void gemm_finish(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
-  int64_t c = 0;
-  for (int i = b->what->nbatch - 1; i >= 0; i--) {
-    c += batch % b->count[i] * b->what->batch[i].c;
-    batch /= b->count[i];
-  }
+  int64_t c = gemm_place(b, batch).c;
   for (int64_t i = p->from[0]; i < p->to[0]; i++)
     for (int64_t j = p->from[1]; j < p->to[1]; j++) apply(b, c + i * b->what->ldc + j, j);
 }

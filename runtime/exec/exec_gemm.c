@@ -9,21 +9,26 @@ void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Returns a part of one GEMM in a batch of GEMMs; `batch` is the number of this GEMM.
+GemmPlace gemm_place(const BoundGemm *b, int64_t batch) {
+  GemmPlace at = {0};
+  for (int i = b->what->nbatch - 1; i >= 0; i--) {
+    int64_t step = batch % b->count[i];
+    batch /= b->count[i];
+    at.a += step * b->what->batch[i].a;
+    at.b += step * b->what->batch[i].b;
+    at.c += step * b->what->batch[i].c;
+  }
+  return at;
+}
+
+// Returns part p of GEMM number `batch` of a batch.
 static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
   const Gemm *w = b->what;
-  int64_t a = 0, bb = 0, c = 0, m0 = p->from[0], n0 = p->from[1], k0 = p->from[2];
-  for (int i = w->nbatch - 1; i >= 0; i--) {
-    int64_t at = batch % b->count[i];
-    batch /= b->count[i];
-    a += at * w->batch[i].a;
-    bb += at * w->batch[i].b;
-    c += at * w->batch[i].c;
-  }
-  int64_t bytes = dtype_bytes(w->factors);
-  a += w->ta ? k0 * w->lda + m0 : m0 * w->lda + k0;
-  bb += w->tb ? n0 * w->ldb + k0 : k0 * w->ldb + n0;
-  c += m0 * w->ldc + n0;
+  int64_t m0 = p->from[0], n0 = p->from[1], k0 = p->from[2], bytes = dtype_bytes(w->factors);
+  GemmPlace at = gemm_place(b, batch);
+  at.a += w->ta ? k0 * w->lda + m0 : m0 * w->lda + k0;
+  at.b += w->tb ? n0 * w->ldb + k0 : k0 * w->ldb + n0;
+  at.c += m0 * w->ldc + n0;
   return (Product){.factors = w->factors,
                    .type = w->type,
                    .ta = w->ta,
@@ -31,16 +36,17 @@ static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
                    .m = p->to[0] - m0,
                    .n = p->to[1] - n0,
                    .k = p->to[2] - k0,
-                   .a = b->a + a * bytes,
+                   .a = b->a + at.a * bytes,
                    .lda = w->lda,
-                   .b = b->b + bb * bytes,
+                   .b = b->b + at.b * bytes,
                    .ldb = w->ldb,
-                   .c = b->c + c * dtype_bytes(w->type),
+                   .c = b->c + at.c * dtype_bytes(w->type),
                    .ldc = w->ldc};
 }
 
-// Computes the product that a worker holds back (m = 0: none), which `next` follows, and holds
-// that one back. A product prefetches operands of the next one.
+// Computes the product *held that a worker has put off (m = 0: there is none), and puts off `next`,
+// if it is not NULL. So each product is computed when the next one is known, whose operands it
+// prefetches.
 static void run_held(const BoundGemm *b, Product *held, const Product *next, void *scratch) {
   held->next = next;
   product_run(b->way, held, scratch);
@@ -85,8 +91,8 @@ static GemmShare gemm_share_of(const BoundGemm *b, const GemmPiece *all, int mem
 }
 
 // Sets *coming to the first product of a worker's share of the GEMM that follows b, with the
-// operands that can be prefetched already; of a GEMM in pieces, to about the first one. Returns
-// coming, or NULL if nothing can be prefetched.
+// operands that can be prefetched already. If that GEMM has pieces, piece 0 is taken as if the
+// workers divided it. Returns coming, or NULL if nothing can be prefetched.
 static const Product *coming_of(const BoundGemm *b, int member, int members, Product *coming) {
   const BoundGemm *next = b->next;
   if (!next || next->batches == 0) return NULL;

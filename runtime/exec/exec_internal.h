@@ -288,6 +288,12 @@ BoundMatrix exec_matrix(const BoundMatrix *at_base, const LoopSteps *steps);
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);
 // Sets the fields `next` of the products of a context.
 void exec_bind_coming(const Program *p, Context *c);
+// Places in the operands of a GEMM, in elements.
+typedef struct GemmPlace {
+  int64_t a, b, c;
+} GemmPlace;
+// Returns where GEMM number `batch` of a batch begins in the operands of the batch.
+GemmPlace gemm_place(const BoundGemm *b, int64_t batch);
 // Returns piece i of a GEMM, without what is padding in the processor's blocks.
 GemmPiece gemm_piece(const BoundGemm *b, int64_t i);
 // Applies the epilogue of b to part p of C in batch number `batch`, where C has the product. The

@@ -300,7 +300,7 @@ static bool part_after(const Part *p, Part *next) {
   if (next->k >= p->of->k) next->k = 0, next->column += p->block;
   if (next->column >= p->of->n) next->column = 0, next->of = p->of->next;
   if (!next->of) return false;
-  if (next->of != p->of) { // of another shape perhaps
+  if (next->of != p->of) { // it may be divided otherwise: these sizes are about right
     next->slab = DEPTH;
     next->block = BLOCK / DEPTH;
     next->rows = most_rows[MOST_VECS - 1];
@@ -326,7 +326,8 @@ static Ahead *ahead_now(Coming *x) {
   return x->a.step ? &x->a : x->c.step ? &x->c : x->b.step ? &x->b : &x->first;
 }
 
-// Sets what is prefetched from the beginning of part p on.
+// Returns what is prefetched from the beginning of part p on. Where nothing is left, tiles prefetch
+// one address again and again, which is in a cache: that of p.
 static Coming coming_of(const Part *p) {
   static const Ahead none = {.end = (const char *)UINTPTR_MAX};
   Coming x = {none, none, none, none};
