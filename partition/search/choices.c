@@ -99,6 +99,13 @@ static bool is_allowed(const Joint *j, Arena *a, const Mesh *mesh, const Layout 
   return layout_check(&g, l, diag_new(a));
 }
 
+Axes joint_splitting(const Mesh *m) {
+  Axes out = {0};
+  for (int k = 0; k < m->naxes; k++)
+    if (m->axis[k].size > 1) out.at[out.n++] = (uint8_t)k;
+  return out;
+}
+
 // -- useful dims ----------------------------------------------------------------------------------
 
 static bool changes(const LayoutCost *x, const LayoutCost *y) {

@@ -67,6 +67,9 @@ double joint_enough(const Joint *j);
 // choices that do not fit, less memory is better.
 bool joint_better(const Joint *j, const Tried *x, const Tried *y);
 bool joint_fits(const Joint *j, const Tried *c);
+// Returns the axes of the mesh that can split something: those of two or more processors. The
+// search writes no rules over other axes, which would change nothing.
+Axes joint_splitting(const Mesh *m);
 // Returns the layout `from` in arena a with the axes of `rule` as the axes of the rule with the
 // same target (scope, dim, soft). Without axes the result has no such rule. A rule for a dim takes
 // its axes from the dims that clash with it.

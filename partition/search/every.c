@@ -7,7 +7,7 @@ double joint_count(const Joint *j) {
   double all = 0, of_an_axis = (double)j->space.nsets * (1 + j->space.ndims);
   if (!j->space.complete) return (double)INFINITY;
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
-    int naxes = j->task->mesh[i].naxes;
+    int naxes = joint_splitting(&j->task->mesh[i]).n;
     all += pow(of_an_axis, naxes) * (1 + STAGES * ((1 << naxes) - 1));
   }
   return all;
@@ -18,6 +18,7 @@ typedef struct Every {
   Joint *j;
   Arena *a; // of layouts that are tried
   const Mesh *mesh;
+  Axes axes; // of the mesh, those that can split something
   TriedList *out;
 } Every;
 
@@ -36,28 +37,28 @@ static Layout with_axis(const Every *e, const Layout *l, LayoutRule rule, int ax
 static void add_stages(const Every *e, const Layout *l) {
   add(e, l);
   for (int i = 0; i < STAGES; i++)
-    for (unsigned set = 1; set < 1u << e->mesh->naxes; set++) {
+    for (unsigned set = 1; set < 1u << e->axes.n; set++) {
       LayoutRule r = {.scope = joint_stages[i]};
-      for (int k = 0; k < e->mesh->naxes; k++)
-        if (set >> k & 1) r.axes.at[r.axes.n++] = (uint8_t)k;
+      for (int k = 0; k < e->axes.n; k++)
+        if (set >> k & 1) r.axes.at[r.axes.n++] = e->axes.at[k];
       Layout with = joint_with(e->j, e->a, l, &r);
       add(e, &with);
     }
 }
 
-static void add_axes(const Every *e, int axis, const Layout *l);
+static void add_axes(const Every *e, int nth, const Layout *l);
 
-// Gives the axis to the n rules, at each place among the axes that a rule has in layout `l`, and
-// goes on with the axes after it.
-static void add_rules(const Every *e, int axis, uint32_t n, const LayoutRule *rule,
+// Gives axis number `nth` of e->axes to the n rules, at each place among the axes that a rule has
+// in layout `l`, and goes on with the axes after it.
+static void add_rules(const Every *e, int nth, uint32_t n, const LayoutRule *rule,
                       const Layout *l) {
   if (!n) {
-    add_axes(e, axis + 1, l);
+    add_axes(e, nth + 1, l);
     return;
   }
   for (int before = joint_axes(l, rule).n; before >= 0; before--) {
-    Layout with = with_axis(e, l, *rule, axis, before);
-    add_rules(e, axis, n - 1, rule + 1, &with);
+    Layout with = with_axis(e, l, *rule, e->axes.at[nth], before);
+    add_rules(e, nth, n - 1, rule + 1, &with);
   }
 }
 
@@ -71,24 +72,25 @@ static uint32_t rules_for(const Space *s, DimSet set, uint32_t soft, LayoutRule 
   return n;
 }
 
-// Adds all choices in which the axes before `axis` have the dims and the soft dims that layout `l`
-// gives them.
-static void add_axes(const Every *e, int axis, const Layout *l) {
+// Adds all choices in which the axes before number `nth` have the dims and the soft dims that
+// layout `l` gives them.
+static void add_axes(const Every *e, int nth, const Layout *l) {
   const Space *s = &e->j->space;
   LayoutRule rule[MAX_DIMS + 1];
-  if (axis == e->mesh->naxes) {
+  if (nth == e->axes.n) {
     add_stages(e, l);
     return;
   }
   for (uint32_t set = 0; set < s->nsets; set++)
     for (uint32_t soft = 0; soft <= s->ndims; soft++)
-      add_rules(e, axis, rules_for(s, s->set[set], soft, rule), rule, l);
+      add_rules(e, nth, rules_for(s, s->set[set], soft, rule), rule, l);
 }
 
 void joint_every(Joint *j, TriedList *out) {
   Every e = {.j = j, .a = arena_new(), .out = out};
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
     e.mesh = &j->task->mesh[i];
+    e.axes = joint_splitting(e.mesh);
     add_axes(&e, 0, &(Layout){0});
   }
   arena_free(e.a);

@@ -13,6 +13,7 @@ typedef struct Moves {
   Joint *j;
   Arena *a; // of layouts that are tried
   const Tried *from;
+  Axes axes; // of its mesh, those that can split something
   TriedList *out;
 } Moves;
 
@@ -39,10 +40,10 @@ static void toggle(Moves *m, LayoutRule rule, int axis, uint8_t family) {
 static void toggle_dims(Moves *m) {
   const Space *s = &m->j->space;
   for (uint32_t d = 0; d < s->ndims; d++)
-    for (int k = 0; k < m->from->choice.mesh->naxes; k++) {
+    for (int k = 0; k < m->axes.n; k++) {
       LayoutRule hard = {.dim = s->dim[d]->name}, soft = {.dim = s->dim[d]->name, .soft = true};
-      if (m->j->useful >> d & 1) toggle(m, hard, k, MOVE_DIM);
-      if (m->j->useful_soft >> d & 1) toggle(m, soft, k, MOVE_SOFT);
+      if (m->j->useful >> d & 1) toggle(m, hard, m->axes.at[k], MOVE_DIM);
+      if (m->j->useful_soft >> d & 1) toggle(m, soft, m->axes.at[k], MOVE_SOFT);
     }
 }
 
@@ -59,11 +60,11 @@ static bool is_usual(unsigned set, int naxes) {
 static void shard(Moves *m) {
   const SearchChoice *from = &m->from->choice;
   for (int i = 0; i < STAGES; i++)
-    for (unsigned set = 0; set < 1u << from->mesh->naxes; set++) {
-      if (!is_usual(set, from->mesh->naxes)) continue;
+    for (unsigned set = 0; set < 1u << m->axes.n; set++) {
+      if (!is_usual(set, m->axes.n)) continue;
       LayoutRule r = {.scope = joint_stages[i]};
-      for (int k = 0; k < from->mesh->naxes; k++)
-        if (set >> k & 1) r.axes.at[r.axes.n++] = (uint8_t)k;
+      for (int k = 0; k < m->axes.n; k++)
+        if (set >> k & 1) r.axes.at[r.axes.n++] = m->axes.at[k];
       Layout l = joint_with(m->j, m->a, &from->layout, &r);
       add(m, from->mesh, &l, MOVE_SHARD);
       for (int o = 0; o < STAGES; o++)
@@ -98,13 +99,13 @@ static void reverse(Moves *m) {
 }
 
 void joint_moves(Joint *j, const Tried *c, TriedList *out) {
-  Moves m = {.j = j, .a = arena_new(), .from = c, .out = out};
   const Mesh *mesh = c->choice.mesh;
+  Moves m = {.j = j, .a = arena_new(), .from = c, .axes = joint_splitting(mesh), .out = out};
   toggle_dims(&m);
   shard(&m);
   reverse(&m);
-  for (int y = 1; y < mesh->naxes; y++)
-    for (int x = 0; x < y; x++) exchange(&m, x, y);
+  for (int y = 1; y < m.axes.n; y++)
+    for (int x = 0; x < y; x++) exchange(&m, m.axes.at[x], m.axes.at[y]);
   for (uint32_t i = 0; i < j->task->nmeshes; i++)
     if (j->task->mesh[i].naxes == mesh->naxes)
       add(&m, &j->task->mesh[i], &c->choice.layout, MOVE_MESH);

@@ -105,10 +105,11 @@ static Layout split_data(const Seeds *s, const Mesh *mesh, const Layout *l, int 
   return *l;
 }
 
+// Returns the axes that can split something, but not axis `but`.
 static Axes all_axes(const Mesh *mesh, int but) {
-  Axes all = {0};
-  for (int k = 0; k < mesh->naxes; k++)
-    if (k != but) all.at[all.n++] = (uint8_t)k;
+  Axes splitting = joint_splitting(mesh), all = {0};
+  for (int i = 0; i < splitting.n; i++)
+    if (splitting.at[i] != but) all.at[all.n++] = splitting.at[i];
   return all;
 }
 
@@ -134,8 +135,8 @@ static void add_sharded(Seeds *s, const Mesh *mesh, const Layout *l, int but, ui
 
 static Layout data_layout(const Seeds *s, const Mesh *mesh, int but) {
   Layout l = {.rule = arena_array(s->a, LayoutRule, 1)};
-  for (int k = 0; k < mesh->naxes; k++)
-    if (k != but) l = split_data(s, mesh, &l, k);
+  Axes axes = all_axes(mesh, but);
+  for (int i = 0; i < axes.n; i++) l = split_data(s, mesh, &l, axes.at[i]);
   return l;
 }
 
@@ -247,7 +248,7 @@ static void add_sequence(Seeds *s, const Mesh *mesh, const Base *base) {
     l = split_tensors(s, mesh, l, base->axis, (DimSet)1 << d);
     l = with_axis(s, &l, soft_data(s), base->axis);
     l = joint_with(s->j, s->a, &l, &shard);
-    add(s, mesh, &l, mesh->naxes > 1 ? SEQUENCE : (uint8_t)(SEQUENCE_ALONE + nth++));
+    add(s, mesh, &l, joint_splitting(mesh).n > 1 ? SEQUENCE : (uint8_t)(SEQUENCE_ALONE + nth++));
   }
 }
 
@@ -265,9 +266,10 @@ static bool is_lower(const Base *x, const Base *y) {
 // of heads of grouped queries, are too close for estimates.
 static void add_tensors(Seeds *s, const Mesh *mesh) {
   Base plain = {0}, soft[TENSOR_SETS] = {{0}};
-  for (int k = 0; k < mesh->naxes; k++)
-    for (uint32_t n = 0; n < s->ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
-      add_tensor(s, mesh, k, s->tensor[n].set, &plain, &soft[n]);
+  Axes axes = joint_splitting(mesh);
+  for (int i = 0; i < axes.n; i++)
+    for (uint32_t n = 0; n < s->ntensor && n < (axes.n > 2 ? 1 : TENSOR_SETS); n++)
+      add_tensor(s, mesh, axes.at[i], s->tensor[n].set, &plain, &soft[n]);
   bool second = is_lower(&soft[1], &soft[0]);
   add_base_sharded(s, mesh, &plain, TENSOR_SHARDED, TENSOR_WITHIN);
   add_base_sharded(s, mesh, &soft[second], SOFT_SHARDED, SOFT_WITHIN);
