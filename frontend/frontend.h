@@ -265,6 +265,9 @@ typedef struct PipelineOptions {
   // not depend on the budget is taken over. Or NULL.
   const struct Compilation *unlimited;
   bool simplified; // the selected graph has passed stage "simplify" already, under another layout
+  // Called with the lowered graph; returns whether it is to be compiled further. If not, the result
+  // ends with stage "lower". Or NULL.
+  bool (*wanted)(void *watcher, const Graph *lowered);
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.
   void (*passed)(void *watcher, const char *pass, const Graph *g);
@@ -285,6 +288,7 @@ typedef struct Compilation {
   int trials;             // programs that were compiled to find the level
   const char *again_text; // what the recompute level rematerialises, or NULL
   bool plain;             // placed by place_plain, which needs less memory than `place`
+  bool plain_tried;       // place_plain was tried, because no program of `place` fits the budget
   int64_t least;          // with a budget: memory in bytes of the program at the chosen level
   PartitionFacts partition;
   double predicted; // seconds of a step with the figures of the session's machine; 0: not computed

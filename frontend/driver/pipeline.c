@@ -300,7 +300,7 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   else if (begin == STAGE_LOWER)
     out->lowered = out->selected;
   // The graph is that of one processor now: no later pass knows of meshes.
-  if (end < AFTER_COLLECTIVES) return;
+  if (end < AFTER_COLLECTIVES || (opt->wanted && !opt->wanted(opt->watcher, out->lowered))) return;
   out->collected = begin > STAGE_LOWER ? out->selected : compute_collectives(a, opt, out->lowered);
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
@@ -375,7 +375,9 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;
   bool far = opt->sparing && (double)out->least > FAR * (double)opt->memory;
-  if (over && !far && out->placement) compute_plain(a, opt, end, out);
+  bool tries = over && !far && out->placement;
+  if (tries) compute_plain(a, opt, end, out);
+  out->plain_tried = tries;
   // The result is a Program now, whose instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   if (opt->gpu) return load_on_gpu(opt, d, out);

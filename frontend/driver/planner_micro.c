@@ -157,7 +157,7 @@ static bool price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint
   *out = *from;
   out->accumulate = n;
   bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &out->price);
-  m->work -= d->nodes * out->price.programs;
+  m->work -= d->nodes * (made ? search_work(&out->price) : 1);
   m->found->ndivided += made;
   return made;
 }

@@ -12,6 +12,9 @@
 //
 //   share = (memory without - limit) / (memory without - memory with all), time alike
 //
+// Of a model that is its own only sample each program is compiled once: of layouts whose lowered
+// graphs are equal the price of the first is taken.
+//
 // What does not quite fit with all segments is also priced with none, at the highest level, and
 // with the plain placement: where parameters are gathered, the clones of all segments may need more
 // than they save.
@@ -19,6 +22,7 @@
 
 #include <math.h>
 
+#include "frontend/driver/price_known.h"
 #include "frontend/driver/price_peak.h"
 
 // A program that needs this many times the memory does not fit at any recompute level.
@@ -213,22 +217,78 @@ static bool may_recompute(const Pricer *p, SearchHint hint, const SearchPrice *n
   return !hint.as_is && none->peak > memory && none->peak <= HOPELESS * memory && !slow;
 }
 
+// What tells whether a program has been priced before.
+typedef struct Probe {
+  const Pricer *p;
+  KnownPrice *known; // of the program; NULL: without a table
+  bool old;          // it has been priced before
+} Probe;
+
+static bool is_new(void *watcher, const Graph *lowered) {
+  Probe *probe = watcher;
+  probe->known = price_known(probe->p->known, graph_hash(lowered));
+  probe->old = probe->known->none.programs > 0;
+  return !probe->old;
+}
+
+// Returns the hash of the lowered graph of compile c with the plain placement.
+static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
+  const Graph *g = c->simplified;
+  return graph_hash(lower(a, place_plain(a, g, &g->layout, &p->s->machine)));
+}
+
+// Returns whether the price of a program with recomputation is known.
+static bool is_known_within(const Pricer *p, Session *s, const Compilation *c,
+                            const KnownPrice *known) {
+  return known && known->memory == p->task->memory &&
+         (!known->plain || known->plain == plain_hash(p, s->arena, c));
+}
+
+// Sets *price, of the program c that needs more than the memory, to that with recomputation.
+static bool recompute_whole(const Pricer *p, Session *s, const Compilation *c, KnownPrice *known,
+                            SearchPrice *price) {
+  ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .unlimited = c};
+  Compilation within = {0};
+  if (!session_program(s, s->arena, c->selected, &p->of, way, &within)) return false;
+  set_figures(p, s, &within, price);
+  price->peak = fmin(price->peak, (double)within.least); // of programs that do not fit
+  price->programs += within.trials / TRIALS_A_PROGRAM;
+  if (!known) return true;
+  known->memory = p->task->memory;
+  known->within = *price;
+  known->plain = within.plain_tried ? plain_hash(p, s->arena, c) : 0;
+  return true;
+}
+
+// As recompute_whole, of a program that may have been priced before, with recomputation or without.
+static bool recompute_known(const Probe *probe, Session *s, Compilation *c, SearchPrice *price) {
+  const Pricer *p = probe->p;
+  if (is_known_within(p, s, c, probe->known)) {
+    *price = probe->known->within;
+    price->programs = !probe->old;
+    return true;
+  }
+  return (!probe->old || session_program(s, s->arena, c->selected, &p->of, (ProgramWay){0}, c)) &&
+         recompute_whole(p, s, c, probe->known, price);
+}
+
 // As price_layout, of a model that is its own only sample.
 static bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
                         SearchPrice *out) {
   Session s;
-  Compilation c, within;
-  bool good = compile_sample(p, &s, mesh, layout, (ProgramWay){0}, 0, &c);
+  Compilation c;
+  Probe probe = {.p = p};
+  ProgramWay way = {.wanted = p->known ? is_new : NULL, .watcher = &probe};
+  bool good = compile_sample(p, &s, mesh, layout, way, 0, &c);
   if (good) {
-    set_figures(p, &s, &c, out);
+    if (probe.old)
+      *out = probe.known->none;
+    else
+      set_figures(p, &s, &c, out);
+    if (probe.known) probe.known->none = *out;
+    out->programs = !probe.old;
     SearchPrice none = *out;
-    if (may_recompute(p, hint, &none)) {
-      ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .unlimited = &c};
-      good = session_program(&s, s.arena, c.selected, &p->of, way, &within);
-      if (good) set_figures(p, &s, &within, out);
-      out->peak = fmin(out->peak, (double)within.least); // of programs that do not fit
-      out->programs += within.trials / TRIALS_A_PROGRAM;
-    }
+    if (may_recompute(p, hint, &none)) good = recompute_known(&probe, &s, &c, out);
     out->unlimited = none.seconds;
     out->unlimited_peak = none.peak;
   }

@@ -6,11 +6,18 @@
 #include "frontend/driver/session.h"
 #include "partition/search/search.h"
 
+// The programs that were priced. Layouts often differ in rules that change nothing, and then
+// compile to equal programs.
+typedef struct PriceTable PriceTable;
+// Returns an empty table in `a`.
+PriceTable *price_table(Arena *a);
+
 // What price_layout works with: a session, its search, and what the programs are for.
 typedef struct Pricer {
   Session *s;
   const SearchTask *task;
   Selected of;
+  PriceTable *known; // of a model that is its own only sample; or NULL
 } Pricer;
 
 // The callback `price` of a SearchTask; `with` is a Pricer. Not thread-safe.

@@ -95,6 +95,7 @@ static const PackField options_fields[] = {
     LEFT(PipelineOptions, timings),
     LEFT(PipelineOptions, unlimited),
     BOOL(PipelineOptions, simplified),
+    LEFT(PipelineOptions, wanted),
     LEFT(PipelineOptions, passed),
     LEFT(PipelineOptions, watcher),
 };

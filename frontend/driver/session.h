@@ -102,9 +102,12 @@ typedef struct ProgramWay {
   int again;
   bool plain;
   const Compilation *unlimited;
+  bool (*wanted)(void *watcher, const Graph *lowered);
+  void *watcher;
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
-// Returns false after an error; a program that needs more than way.memory is none.
+// Returns false after an error; a program that needs more than way.memory is none. Where way.wanted
+// stops the compile, out->compiled is NULL.
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it

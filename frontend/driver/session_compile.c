@@ -232,6 +232,8 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   if (way.unlimited) options.unlimited = way.unlimited;
   options.again = way.again;
   options.plain = way.plain;
+  options.wanted = way.wanted;
+  options.watcher = way.watcher;
   return pipeline_run(a, g, &options, "program", s->diag, out);
 }
 

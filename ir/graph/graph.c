@@ -142,6 +142,35 @@ static bool node_equal(const Node *a, const Node *b) {
          same_bytes(a->args, b->args, a->nargs * sizeof *a->args) && attr_equal(&a->attr, &b->attr);
 }
 
+static uint64_t hash_dims(uint64_t h, const DimTable *t, int n, const DimId *list) {
+  for (int i = 0; i < n; i++) {
+    const Dim *d = dim_get(t, list[i]);
+    h = hash_word(hash_word(h, fnv_text(d->name)), (uint64_t)d->size);
+  }
+  return h;
+}
+
+uint64_t graph_hash(const Graph *g) {
+  uint64_t word[ATTR_WORDS], h = FNV_START;
+  for (int k = 0; k < g->mesh->naxes; k++)
+    h = hash_word(hash_word(h, fnv_text(g->mesh->axis[k].name)), (uint64_t)g->mesh->axis[k].size);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    const Attr *t = &x->attr;
+    attr_words(t, word);
+    h = hash_word(hash_word(hash_word(h, x->op), x->type), x->instance);
+    h = hash_bytes(h, word, sizeof word);
+    h = hash_bytes(h, x->args, x->nargs * sizeof *x->args);
+    h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
+    h = hash_dims(h, g->dims, x->dims.n, x->dims.at);
+    h = hash_dims(hash_dims(h, g->dims, t->ndims, t->dims), g->dims, t->nto, t->to);
+    h = hash_word(hash_word(h, x->origin.of), x->origin.reader);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++)
+    h = hash_word(hash_word(h, g->output.at[i].value), g->output.at[i].target);
+  return h;
+}
+
 static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   const struct GraphTable *t = g->table;
   uint32_t i = hash & (t->cap - 1);

@@ -12,8 +12,9 @@ static const double SLOWER = 1.2;
 enum {
   SLOTS = 2 * JOINT_MOST, // of the hash table
   // An estimate places and lowers a sample; a price also compiles and simulates it, which takes
-  // this many times as long.
+  // this many times as long. To place a layout as for a price takes more than an estimate.
   ESTIMATES_A_PRICE = 12,
+  PLACEMENTS_A_PRICE = 4,
   // Work for each doubling of the number of processors, in nodes that are compiled: about 25
   // microseconds each.
   WORK_A_DOUBLING = 18000
@@ -195,6 +196,10 @@ bool joint_estimate(Joint *j, Tried *c) {
   return true;
 }
 
+double search_work(const SearchPrice *p) {
+  return p->programs ? p->programs : 1.0 / PLACEMENTS_A_PRICE;
+}
+
 static void note_best(Joint *j, const Tried *c) {
   if (!joint_fits(j, c))
     j->result->over_memory++;
@@ -220,6 +225,7 @@ void joint_preview(Joint *j, Tried *c) {
     c->priced = true;
   else
     c->previewed = true;
+  if (!c->impossible) j->work += j->nodes * (1 - search_work(price));
   if (!c->priced) return;
   j->result->npriced++;
   note_best(j, c);
@@ -238,7 +244,7 @@ bool joint_price(Joint *j, Tried *c) {
   }
   c->impossible = !c->priced;
   j->result->npriced++;
-  j->work -= j->nodes * (c->choice.price.programs - 1);
+  if (c->priced) j->work += j->nodes * (1 - search_work(&c->choice.price));
   if (c->priced) note_best(j, c);
   if (t->progress) t->progress(t->watcher, j->result->npriced, j->best ? &j->best->choice : NULL);
   return true;

@@ -48,7 +48,9 @@ typedef struct SearchPrice {
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
   bool final;             // no other program of it is to be compiled
-  int programs; // the number of programs that were compiled for the price, one for all samples
+  // The number of programs that were compiled for the price, one for all samples. 0: the layout was
+  // placed, and its program had been priced before, of another layout.
+  int programs;
 } SearchPrice;
 
 // What the search knows of a layout before it has a price.
@@ -144,6 +146,8 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t);
 // If none fits, n is 0 and `smallest` needs least memory of those priced. Deterministic. The result
 // lives in `a`.
 SearchResult *search_best(Arena *a, const SearchTask *t);
+// Returns the work of a price, in compiled programs.
+double search_work(const SearchPrice *p);
 // Returns whether the estimate of choice a is better than that of b: it takes fewer seconds, at
 // equal seconds less memory, at equal memory fewer rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);

@@ -76,6 +76,33 @@ static void equal_nodes_merge(void **state) {
   arena_free(w->a);
 }
 
+// Returns the hash of the sum of x and y, over blocks of b and d that are made in this order.
+static uint64_t hash_of_blocks(bool first_b, bool split_b, bool more) {
+  World *w = world_new();
+  DimTable *t = w->g->dims;
+  Graph *g = graph_new(w->a, t, &w->mesh, STAGE_LOWER);
+  Axes rows = {1, {0}}, cols = {1, {1}};
+  Decl x = {.kind = DECL_INPUT, .name = "x", .rank = 2, .dims = {w->b, w->d}};
+  if (!first_b) dim_block(t, &w->mesh, w->d, cols);
+  DimId b = split_b ? dim_block(t, &w->mesh, w->b, rows) : w->b;
+  Dims dims = dims_of(2, b, dim_block(t, &w->mesh, w->d, cols));
+  NodeId node = graph_decl_node_over(g, graph_decl(g, &x), &dims);
+  NodeId twice = graph_binary(g, more ? OP_MUL : OP_ADD, node, node);
+  vec_push(w->a, g->output) = (Output){.kind = OUT_VALUE, .name = "y", .value = twice};
+  uint64_t hash = graph_hash(g);
+  arena_free(w->a);
+  return hash;
+}
+
+static void equal_graphs_have_equal_hashes(void **state) {
+  (void)state;
+  uint64_t hash = hash_of_blocks(true, true, false);
+  assert_true(hash == hash_of_blocks(true, true, false));
+  assert_true(hash == hash_of_blocks(false, true, false)); // blocks have other ids
+  assert_true(hash != hash_of_blocks(true, false, false));
+  assert_true(hash != hash_of_blocks(true, true, true));
+}
+
 static void many_nodes_merge(void **state) {
   (void)state;
   World *w = world_new();
@@ -485,6 +512,7 @@ static void every_op_has_a_name(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equal_nodes_merge),
+      cmocka_unit_test(equal_graphs_have_equal_hashes),
       cmocka_unit_test(many_nodes_merge),
       cmocka_unit_test(refused_elements_say_why),
       cmocka_unit_test(refused_moves_say_why),

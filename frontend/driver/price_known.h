@@ -1,0 +1,20 @@
+// Private: the programs that the search has priced, by the hashes of their lowered graphs.
+#ifndef FRONTEND_PRICE_KNOWN_H
+#define FRONTEND_PRICE_KNOWN_H
+
+#include "frontend/driver/price.h"
+
+typedef struct KnownPrice KnownPrice;
+struct KnownPrice {
+  uint64_t hash;
+  SearchPrice none;   // without recomputation; programs is 0: it is not priced yet
+  SearchPrice within; // with recomputation, for a budget of `memory` bytes; 0: not known
+  double memory;
+  uint64_t plain;   // hash of the graph with the plain placement, if `within` depends on it; else 0
+  KnownPrice *next; // of those in one place of the table
+};
+
+// Returns the entry of a program. Adds one if it is new.
+KnownPrice *price_known(PriceTable *t, uint64_t hash);
+
+#endif
