@@ -200,15 +200,17 @@ double search_work(const SearchPrice *p) {
   return p->programs ? p->programs : 1.0 / PLACEMENTS_A_PRICE;
 }
 
-static void note_best(Joint *j, const Tried *c) {
-  if (!joint_fits(j, c))
-    j->result->over_memory++;
-  else if (!j->best || joint_better(j, c, j->best))
-    j->best = c;
+// Notes that a choice has its price, or that it cannot be compiled.
+static void note_price(Joint *j, Tried *c) {
+  const SearchTask *t = j->task;
+  j->result->npriced++;
+  if (c->priced && !joint_fits(j, c)) j->result->over_memory++;
+  if (c->priced && joint_fits(j, c) && (!j->best || joint_better(j, c, j->best))) j->best = c;
+  if (t->progress) t->progress(t->watcher, j->result->npriced, j->best ? &j->best->choice : NULL);
 }
 
 double joint_enough(const Joint *j) {
-  return j->best && !isinf(j->work) ? SLOWER * j->best->choice.price.seconds : 0;
+  return j->best && !j->every ? SLOWER * j->best->choice.price.seconds : 0;
 }
 
 static SearchHint hint_of(const Joint *j, const Tried *c) {
@@ -226,9 +228,12 @@ void joint_preview(Joint *j, Tried *c) {
   else
     c->previewed = true;
   if (!c->impossible) j->work += j->nodes * (1 - search_work(price));
-  if (!c->priced) return;
-  j->result->npriced++;
-  note_best(j, c);
+  if (c->priced) note_price(j, c);
+}
+
+void joint_take_preview(Joint *j, Tried *c) {
+  c->priced = true;
+  note_price(j, c);
 }
 
 bool joint_price(Joint *j, Tried *c) {
@@ -243,10 +248,8 @@ bool joint_price(Joint *j, Tried *c) {
     c->choice.price.unlimited_peak = preview.unlimited_peak;
   }
   c->impossible = !c->priced;
-  j->result->npriced++;
   if (c->priced) j->work += j->nodes * (1 - search_work(&c->choice.price));
-  if (c->priced) note_best(j, c);
-  if (t->progress) t->progress(t->watcher, j->result->npriced, j->best ? &j->best->choice : NULL);
+  note_price(j, c);
   return true;
 }
 

@@ -39,6 +39,7 @@ typedef struct Joint {
   Tried **slot;      // hash table over `key`, open addressing
   double work;       // work that may still be done, in nodes of graphs that are compiled
   double nodes;      // nodes of all samples together: the work of one price
+  bool every;        // all choices of the space are being priced
 } Joint;
 
 // -- choices.c
@@ -60,8 +61,10 @@ bool joint_price(Joint *j, Tried *c);
 // the time.
 void joint_preview(Joint *j, Tried *c);
 // Returns the seconds without recomputation from which on a choice that needs more than the memory
-// is not priced with it, or 0: none. Where all choices are priced, recomputation always matters.
+// is not priced with it, or 0: none. Where all choices are priced, joint.c decides about that.
 double joint_enough(const Joint *j);
+// Makes the price of a previewed choice its price.
+void joint_take_preview(Joint *j, Tried *c);
 // Returns whether x is better than y; both are priced. What fits the memory is better than what
 // does not; then less time is better; then less memory, fewer rules, fewer soft ones. Of
 // choices that do not fit, less memory is better.

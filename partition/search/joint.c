@@ -2,8 +2,9 @@
 // the compiled program, recomputation included where the memory asks for it.
 //
 // A price takes milliseconds, so a search compiles some dozens of programs of a large model. Where
-// the whole space has no more choices than that, all are priced, and the best price is proven.
-// Otherwise:
+// all choices of the space can be priced in a few seconds, they are, and the best price is proven:
+// first all without recomputation, then with it those that need it and may be among the best. Where
+// that takes longer, but not much, estimates say which are too slow for a price. Otherwise:
 //
 //   1. seeds  what experts write first (seeds.c); some of each kind are priced
 //   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move
@@ -21,7 +22,20 @@
 
 // Prices that differ by this share are alike.
 static const double ALIKE = 1e-3;
+// Recomputation leaves at least so much of the time of a step.
+static const double LEAST_TIME = 0.85;
+// Prices are at least so many times the estimate, as a share of the least such quotient so far.
+static const double NEARLY = 0.8;
 
+enum {
+  // A space of a model that is its own only sample is small if to price it took at most so many
+  // times the work of the search; about half of the layouts then have equal programs. Of a larger
+  // one choices are priced in the order of their estimates, with at most MOST_WORK times the work.
+  SMALL_SPACE = 3,
+  SORTED_SPACE = 10,
+  MOST_LAYOUTS = 2000, // of a space that is priced so: each takes some time however small the model
+  MOST_WORK = 6
+};
 enum {
   BEAM = 24,       // the best choices that are expanded
   OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
@@ -145,15 +159,77 @@ static void expand(Joint *j, Tried *c) {
 
 // -- the search ---------------------------------------------------------------------------------
 
-// Prices all choices of the space, if there is work for that. Returns whether it did.
+// Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
+static double worst_kept(const Joint *j) {
+  Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
+  uint32_t n = 0;
+  while (n < j->task->keep && (best[n] = best_besides(j, best, n)) && joint_fits(j, best[n])) n++;
+  return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
+}
+
+static int by_peak(const void *x, const void *y) {
+  const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
+  double p = a->choice.price.peak, q = b->choice.price.peak;
+  return p != q ? (p < q ? -1 : 1) : by_preview(x, y);
+}
+
+// Prices choices that do not fit without recomputation: with it, where they may be among the best.
+// Those first that lack least memory: what fits excludes others. Returns false if the work is used
+// up before.
+static bool price_over(Joint *j, TriedList *over) {
+  double worst = worst_kept(j);
+  if (over->n) qsort(over->at, over->n, sizeof *over->at, by_peak);
+  for (uint32_t i = 0; i < over->n; i++) {
+    Tried *c = over->at[i];
+    if (LEAST_TIME * c->choice.price.unlimited >= worst)
+      joint_take_preview(j, c);
+    else if (!joint_price(j, c))
+      return false;
+    else if (c->priced && joint_fits(j, c) && c->choice.price.seconds < worst)
+      worst = worst_kept(j);
+  }
+  return true;
+}
+
+// Returns whether a choice is not worth a price without recomputation: it would take longer than
+// `worst` seconds if its price were as many times its estimate as `ratio`, the least so far.
+static bool is_slow(const Tried *c, double ratio, double worst) {
+  return c->estimated && NEARLY * ratio * c->choice.cost.seconds > worst;
+}
+
+// Prices the choices of the list without recomputation, those left out that are estimated to be
+// slow. Appends those that do not fit to *over. Returns whether all were priced.
+static bool preview_all(Joint *j, const TriedList *list, TriedList *over) {
+  double ratio = (double)INFINITY, worst = (double)INFINITY;
+  bool all = true;
+  for (uint32_t i = 0; i < list->n; i++) {
+    Tried *c = list->at[i];
+    if (!is_slow(c, ratio, worst)) joint_preview(j, c);
+    all &= c->priced || c->previewed || c->impossible;
+    if (!c->priced && !c->previewed) continue;
+    if (c->previewed) vec_push(j->a, *over) = c;
+    if (!c->estimated) continue;
+    ratio = fmin(ratio, c->choice.price.unlimited / c->choice.cost.seconds);
+    if (c->priced && c->choice.price.seconds < worst) worst = worst_kept(j);
+  }
+  return all;
+}
+
+// Prices all choices of a small space. Of a larger one those are left out that are estimated to
+// take too long. Returns false, and does nothing, if the space is too large for that.
 static bool price_all(Joint *j) {
-  TriedList list = {0};
-  double n = j->result->candidates;
-  if (n * j->nodes > j->work || n > JOINT_MOST) return false;
+  TriedList list = {0}, over = {0};
+  double times = j->result->candidates * j->nodes / j->work, most = MOST_WORK * j->work;
+  bool alone = j->task->npriced == 1;
+  if (times > (alone ? SORTED_SPACE : 1) || j->result->candidates > MOST_LAYOUTS) return false;
   joint_every(j, &list);
-  j->work = (double)INFINITY; // recomputation takes more, but not much
-  for (uint32_t i = 0; i < list.n; i++) joint_price(j, list.at[i]);
   j->result->candidates = list.n;
+  j->every = true;
+  j->work = most;
+  if (times > (alone ? SMALL_SPACE : 1)) sort_by_estimate(j, &list);
+  bool all = preview_all(j, &list, &over) && list.n == j->result->candidates;
+  j->work = most / 2;
+  j->result->all = j->result->proven = price_over(j, &over) && all;
   return true;
 }
 
@@ -202,8 +278,11 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
   Joint j;
   joint_new(&j, a, t, r);
   r->candidates = joint_count(&j);
-  r->all = r->proven = all && price_all(&j);
-  if (!r->all) seed_and_climb(&j);
+  if (!all || !price_all(&j)) {
+    *r = (SearchResult){.candidates = r->candidates};
+    joint_new(&j, a, t, r);
+    seed_and_climb(&j);
+  }
   keep_best(&j, r);
   list_priced(&j, r);
   return r;
