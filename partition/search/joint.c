@@ -173,21 +173,37 @@ static int by_peak(const void *x, const void *y) {
   return p != q ? (p < q ? -1 : 1) : by_preview(x, y);
 }
 
-// Prices choices that do not fit without recomputation: with it, where they may be among the best.
-// Those first that lack least memory: what fits excludes others. Returns false if the work is used
-// up before.
-static bool price_over(Joint *j, TriedList *over) {
+// Orders choices by their time and the square of their memory: those first that are fast and might
+// fit.
+static int by_both(const void *x, const void *y) {
+  const SearchPrice *a = &(*(Tried *const *)x)->choice.price;
+  const SearchPrice *b = &(*(Tried *const *)y)->choice.price;
+  double p = a->unlimited * a->peak * a->peak, q = b->unlimited * b->peak * b->peak;
+  return p != q ? (p < q ? -1 : 1) : by_peak(x, y);
+}
+
+// Prices a choice that does not fit without recomputation: with it, where it may be among those
+// that take less than *worst seconds, which is updated. Returns false if no work is left.
+static bool price_again(Joint *j, Tried *c, double *worst) {
+  if (c->priced || c->impossible) return true;
+  if (LEAST_TIME * c->choice.price.unlimited >= *worst) return joint_take_preview(j, c), true;
+  if (!joint_price(j, c)) return false;
+  if (c->priced && joint_fits(j, c) && c->choice.price.seconds < *worst) *worst = worst_kept(j);
+  return true;
+}
+
+// Prices choices that do not fit without recomputation: in turn the one that lacks least memory,
+// which is the most likely to fit, and one that lacks more, but is faster. Returns false if the
+// work is used up before.
+static bool price_over(Joint *j, const TriedList *over) {
+  if (!over->n) return true;
+  Tried **fast = arena_copy(j->a, over->at, over->n * sizeof *fast);
+  Tried **small = arena_copy(j->a, over->at, over->n * sizeof *small);
   double worst = worst_kept(j);
-  if (over->n) qsort(over->at, over->n, sizeof *over->at, by_peak);
-  for (uint32_t i = 0; i < over->n; i++) {
-    Tried *c = over->at[i];
-    if (LEAST_TIME * c->choice.price.unlimited >= worst)
-      joint_take_preview(j, c);
-    else if (!joint_price(j, c))
-      return false;
-    else if (c->priced && joint_fits(j, c) && c->choice.price.seconds < worst)
-      worst = worst_kept(j);
-  }
+  qsort(fast, over->n, sizeof *fast, by_both);
+  qsort(small, over->n, sizeof *small, by_peak);
+  for (uint32_t i = 0; i < over->n; i++)
+    if (!price_again(j, small[i], &worst) || !price_again(j, fast[i], &worst)) return false;
   return true;
 }
 
