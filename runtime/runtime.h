@@ -369,6 +369,9 @@ MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
 void npy_put(FILE *out, const Array *x);
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
+// endings.c: returns the ending of a path if it is one of files with values, such as ".npz", else
+// NULL. Sets *written to whether --out writes such files.
+const char *values_ending(const char *path, bool *written);
 
 // -- csv_date.c ---------------------------------------------------------------------------------
 // Parses text[0..n) as a date with an optional time. `format` is "iso" or has %Y, %m and others

@@ -57,6 +57,9 @@ check "heads name the classes" says '^probs \[b 2, class 3: setosa, versicolor, 
 expect "as CSV" 0 '' "$meshc" predict iris.mesh --params iris.safetensors --feed x=new.csv --out found.csv
 holds "the head of the file" "$(head -n 1 found.csv)" "probs.setosa,probs.versicolor,probs.virginica,found"
 holds "the last column" "$(cut -d, -f4 found.csv | tr '\n' ' ')" "found setosa virginica "
+cp new.csv NEW.CSV
+expect "endings in capitals" 0 '' "$meshc" predict iris.mesh --params iris.safetensors --feed x=NEW.CSV --out FOUND.CSV
+same "a file with an ending in capitals" found.csv FOUND.CSV
 expect "as JSON" 0 '"classes": \[ "setosa", "versicolor", "virginica" \]' sh -c \
   "'$meshc' predict iris.mesh --params iris.safetensors --feed x=new.csv --json | tr -d '\n' | tr -s ' '"
 # a package has the names, too

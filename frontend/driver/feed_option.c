@@ -109,8 +109,7 @@ static bool is_source(const char *path, SourceKind *out) {
     SourceKind kind;
   } ends[] = {{".csv", SOURCE_CSV},     {".tsv", SOURCE_CSV},    {".csv.gz", SOURCE_CSV},
               {".tsv.gz", SOURCE_CSV},  {".png", SOURCE_IMAGES}, {".jpg", SOURCE_IMAGES},
-              {".jpeg", SOURCE_IMAGES}, {".PNG", SOURCE_IMAGES}, {".JPG", SOURCE_IMAGES},
-              {".JPEG", SOURCE_IMAGES}, {"/*", SOURCE_IMAGES}};
+              {".jpeg", SOURCE_IMAGES}, {"/*", SOURCE_IMAGES}};
   struct stat info;
   for (size_t i = 0; i < countof(ends); i++) {
     if (!text_ends(path, ends[i].end)) continue;

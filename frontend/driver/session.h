@@ -168,11 +168,6 @@ bool folder_writable(const char *path);
 MUST_USE bool outputs_check(const Session *s);
 // Returns the folder part of a path, or "." if the path has no folder.
 const char *path_folder(Arena *a, const char *path);
-// Returns whether text ends with `end`.
-bool text_ends(const char *text, const char *end);
-// Returns the ending of a path if it is one of files with values, such as ".npz", else NULL. Sets
-// *written to whether --out writes such files.
-const char *values_ending(const char *path, bool *written);
 
 // -- device.c: --device ---------------------------------------------------------------------------
 // Returns whether programs are compiled for a GPU: --device cuda.

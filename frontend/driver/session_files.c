@@ -10,29 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Endings of files with values, and whether --out writes such files.
-static const struct {
-  const char *end;
-  bool written;
-} endings[] = {{".npz", true},   {".safetensors", true}, {".csv", true},  {".npy", false},
-               {".json", false}, {".txt", false},        {".tsv", false}, {".h5", false},
-               {".hdf5", false}, {".pt", false},         {".pkl", false}, {".parquet", false},
-               {".xlsx", false}};
-
-const char *values_ending(const char *path, bool *written) {
-  for (size_t i = 0; i < countof(endings); i++) {
-    if (!text_ends(path, endings[i].end)) continue;
-    *written = endings[i].written;
-    return endings[i].end;
-  }
-  return NULL;
-}
-
-bool text_ends(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 bool session_from_stdin(const Session *s) {
   return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0;
 }

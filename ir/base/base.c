@@ -1,4 +1,5 @@
-// Checked sizes, the clock, and BUG: it prints one line with pass and node, then aborts.
+// Checked sizes, endings of texts, the clock, and BUG: it prints one line with pass and node, then
+// aborts.
 #include "ir/base/base.h"
 
 #include "ir/base/guard.h"
@@ -6,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static _Thread_local const char *context_pass;
@@ -33,6 +36,11 @@ _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) {
         stderr);
   fflush(stderr);
   abort();
+}
+
+bool text_ends(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
 bool size_mul(int64_t a, int64_t b, int64_t *out) {

@@ -45,6 +45,8 @@ static inline int count_bits(uint64_t x) {
 }
 // Returns the ending that a regular noun has after the number n: "" for 1, else "s".
 static inline const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+// Returns whether a text, such as a path, ends with `end`, in upper or lower case.
+bool text_ends(const char *text, const char *end);
 // Returns the greatest common divisor, not negative; gcd64(0, 0) is 0.
 int64_t gcd64(int64_t a, int64_t b);
 // Returns the seconds of a monotonic clock.

@@ -10,13 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool ends(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool is_csv(const char *path) {
-  return ends(path, ".csv") || ends(path, ".tsv") || ends(path, ".csv.gz") || ends(path, ".tsv.gz");
+  return text_ends(path, ".csv") || text_ends(path, ".tsv") || text_ends(path, ".csv.gz") ||
+         text_ends(path, ".tsv.gz");
 }
 
 static ArrayInfo info_of(const char *name, const ArrayPlace *p) {
@@ -202,7 +198,7 @@ static bool looks_like_idx(const Datafile *f) {
   ArrayPlace p = {0};
   char why[WHY];
   return idx_place(f, &p, why) &&
-         (ends(f->path, ".gz") || f->size == p.offset + p.elements * p.raw.bytes);
+         (text_ends(f->path, ".gz") || f->size == p.offset + p.elements * p.raw.bytes);
 }
 
 typedef bool ListFormat(Arena *a, const Datafile *f, ArrayList *out, char *why);
@@ -222,7 +218,7 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
     list = formats[format].list;
   } else if (looks_like_image(f, out)) {
     list = list_image;
-  } else if (ends(f->path, "-ubyte") || ends(f->path, ".gz") || looks_like_idx(f)) {
+  } else if (text_ends(f->path, "-ubyte") || text_ends(f->path, ".gz") || looks_like_idx(f)) {
     out->format = "idx";
     list = list_idx;
   } else if (foreign_hint(f)) {
@@ -289,7 +285,7 @@ static bool list_folder(Arena *a, const char *path, ArrayList *out, Diag *d, Pos
     return false;
   }
   for (const struct dirent *entry; (entry = readdir(folder));)
-    if (ends(entry->d_name, ".npy"))
+    if (text_ends(entry->d_name, ".npy"))
       vec_push(a, names) = arena_text(a, entry->d_name, strlen(entry->d_name) - 4);
   closedir(folder);
   out->format = "folder";
