@@ -287,11 +287,18 @@ expect "another CPU, in a program" 1 "has no code for this processor.*E0807" env
 unset LD_LIBRARY_PATH
 must "$meshc" predict "$net" --feed x=rows/x.npy --fetch y --out want
 must "$meshc" compile "$net" --cpu native --emit exe -o net.run -q
-expect "an executable writes no .csv" 2 "results are not written as .o.csv.*E0601" ./net.run --feed x=rows/x.npy --out o.csv
+for other in o.csv o.npy O.CSV -; do
+  expect "an executable writes no $other" 2 "results are not written as '$other'.*E0601" ./net.run --feed x=rows/x.npy --out $other
+  check "no folder $other" test ! -e "./$other"
+done
+expect "results on a full device" 7 "^./net.run: error: cannot write standard output: No space left on device .E0805" sh -c "./net.run --feed x=rows/x.npy >/dev/full"
 expect "an executable" 0 "" env -i ./net.run --feed x=rows/x.npy --out got
 same "what the executable computes" want/y.npy got/y.npy
 expect "its results on the terminal" 0 "^y .b 20, o 2. f32" ./net.run --feed x=rows/x.npy
 expect "its help" 0 "^input  x f32 .b 8, d 4." ./net.run --help
+printf 'dim b = 128, d = 128, h = 128\ninput x[b, d]\nparam w[d, h] ~ normal\noutput y[b, h] = sum[d](x * w)\n' >wide.mesh
+must "$meshc" compile wide.mesh --cpu x86-64-v3,x86-64-v2 --emit exe -o wide.run -q
+expect "its levels, once each" 0 "compiled by meshc .* for x86-64-v3, x86-64-v2[.]$" ./wide.run --help
 expect "its errors" 2 "the input x is needed and not fed.*E0606" ./net.run
 expect "its options" 2 "unknown option '--set'" ./net.run --set b=2
 expect "what is in it" 0 "^net.run: executable.*, 2 arrays, 36 numbers" "$meshc" inspect net.run

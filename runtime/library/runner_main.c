@@ -191,7 +191,8 @@ static bool is_read(const Runner *r, const char *out) {
 // Parameters may be saved where they were read; package_train_open looks at the data.
 static bool may_write(const Runner *r) {
   bool save = r->save && disk_same_file(r->save, "/proc/self/exe");
-  if (!save && (!r->out || !is_read(r, r->out))) return true;
+  if (!save && (!r->out || !is_read(r, r->out)))
+    return !r->out || package_may_write(r->out, r->diag);
   diag_error(r->diag, DIAG_USAGE, (Pos){0}, "%s is also read in this run", save ? r->save : r->out);
   return diag_hint(r->diag, "name another file to write");
 }
@@ -288,6 +289,14 @@ static void run(Runner *r, const Package *p, int argc, char **argv) {
     (p->text ? runner_text : run_model)(r, p);
 }
 
+// Reports results that could not be written. A write before the last one may have failed, too.
+static void check_output(const Runner *r) {
+  bool flushed = fflush(stdout) == 0;
+  if ((flushed && !ferror(stdout)) || diag_errors(r->diag)) return;
+  diag_error(r->diag, DIAG_NO_DISK, (Pos){0}, "cannot write standard output%s%s",
+             flushed ? "" : ": ", flushed ? ", which is incomplete" : strerror(errno));
+}
+
 int main(int argc, char **argv) {
   Runner r = {.name = argc > 0 ? argv[0] : "runner",
               .text = {.most = 200, .temperature = -1, .top_p = 1}};
@@ -298,9 +307,9 @@ int main(int argc, char **argv) {
   Package *p = open_own(&r, asks_for_help(argc, argv));
   if (p) run(&r, p, argc, argv);
   package_close(p);
+  check_output(&r);
   diag_print(r.diag, stderr, false);
   int code = diag_errors(r.diag) ? diag_exit(r.diag) : r.code;
-  if (fflush(stdout) != 0 && code == 0) code = 7;
   arena_free(r.arena);
   return code;
 }

@@ -104,10 +104,12 @@ static const char *split_key(Arena *a, const char *text, const char **key) {
   return text;
 }
 
-static void number_array(Array *x, double value, Dtype type) {
+// Returns false if no number of the type is `value`.
+static bool number_array(Array *x, double value, Dtype type) {
   *x = (Array){.type = dtype_is_float(type) ? TYPE_F64 : type, .elements = 1};
   x->data = mem_alloc(sizeof value);
   dtype_store(x->type, x->data, dtype_round(x->type, value));
+  return dtype_load(x->type, x->data) == value || x->type == TYPE_F64;
 }
 
 bool package_feed(Arena *a, const Package *package, const PackageProgram *p, const char *text,
@@ -123,9 +125,10 @@ bool package_feed(Arena *a, const Package *package, const PackageProgram *p, con
   double value = strtod(equals + 1, &end);
   bool number = equals[1] && !*end;
   path = split_key(a, equals + 1, &key);
-  if (number)
-    number_array(&out->array, value, t->type);
-  else if (!array_read(&out->array, path, key, d, at))
+  if (number && !number_array(&out->array, value, t->type))
+    return diag_error(d, DIAG_DATA_VALUE, at, "%s cannot be %s: it is of type %s", out->name,
+                      equals + 1, dtype_text(t->type));
+  if (!number && !array_read(&out->array, path, key, d, at))
     return access(path, F_OK) == 0 && diag_hint(d, "a compiled model reads arrays (.npy, .npz, "
                                                    ".safetensors), not CSV files and images");
   return check_sizes(package, &p->program, t, &out->array, at, d) &&

@@ -35,6 +35,9 @@ MUST_USE bool package_feed(Arena *a, const Package *package, const PackageProgra
 // Computes the outputs for all rows that are fed, batch after batch. `fetch` has the n names of
 // outputs that are wanted; n = 0: all. Returns false after an error.
 MUST_USE bool package_predict(PackageBatches *b, uint32_t n, const char *const *fetch);
+// Returns false after an error: `out` has the name of a file that package_write_results does not
+// write. It would become the name of a folder.
+MUST_USE bool package_may_write(const char *out, Diag *d);
 // Writes the results to DIR/NAME.npy, or to one file if `out` ends in .npz or .safetensors. Returns
 // false after an error.
 MUST_USE bool package_write_results(const PackageBatches *b, const char *out);

@@ -56,12 +56,16 @@ static bool runs_here(const Opening *o, const json_t *build) {
 }
 
 static const char *list_builds(const Opening *o, const json_t *builds) {
-  const char *list = "";
+  const char *list = "", *last = "";
   for (size_t i = 0; i < json_array_size(builds); i++) {
     const json_t *build = json_array_get(builds, i);
     const char *name = json_string_value(json_object_get(build, o->gpu ? "gpu" : "cpu"));
-    list = arena_printf(o->arena, "%s%s%s%s", list, i ? ", " : "", name ? name : "?",
-                        json_object_get(build, "identity") ? " (one model of CPU)" : "");
+    const char *one = arena_printf(o->arena, "%s%s", name ? name : "?",
+                                   json_object_get(build, "identity") ? " (one model of CPU)" : "");
+    // A level may have builds with and without products of a library, one after the other.
+    if (strcmp(one, last) != 0)
+      list = arena_printf(o->arena, "%s%s%s", list, *list ? ", " : "", one);
+    last = one;
   }
   return *list ? list : "none";
 }

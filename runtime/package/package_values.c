@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char step_name[] = "optimizer.step";
 
@@ -71,13 +72,8 @@ bool package_read_values(const Program *p, Exec *e, const char *path, int64_t *s
   return ok;
 }
 
-static bool ends(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n > m && !strcmp(text + n - m, end);
-}
-
 static bool ending_fits(const char *path, Diag *d) {
-  if (ends(path, ".npz") || ends(path, ".safetensors")) return true;
+  if (text_ends(path, ".npz") || text_ends(path, ".safetensors")) return true;
   diag_error(d, DIAG_USAGE, (Pos){0},
              "values of a package are saved as .safetensors or .npz, not '%s'", path);
   return diag_hint(d, "the ending says which: %s.safetensors", path);
@@ -113,8 +109,8 @@ bool package_save_values(const Program *p, const Exec *e, const char *path, int6
   int32_t count = (int32_t)clamp64(steps, 0, INT32_MAX);
   x[n] = (NamedArray){step_name, {.type = TYPE_I32, .elements = 1, .data = &count}};
   uint32_t all = n + (steps > 0);
-  bool ok = !first ||
-            (ends(path, ".npz") ? npz_write(path, all, x, d) : safetensors_write(path, all, x, d));
+  bool ok = !first || (text_ends(path, ".npz") ? npz_write(path, all, x, d)
+                                               : safetensors_write(path, all, x, d));
   for (uint32_t i = 0; i < n; i++) array_free(&x[i].array);
   arena_free(a);
   return ok;
@@ -129,16 +125,23 @@ static const char *result_file(Arena *a, const char *folder, const char *name) {
   return arena_printf(a, "%s/%s.npy", folder, text);
 }
 
+bool package_may_write(const char *out, Diag *d) {
+  bool known;
+  struct stat info;
+  const char *end = strcmp(out, "-") ? values_ending(out, &known) : out;
+  if (!end || text_ends(out, ".npz") || text_ends(out, ".safetensors") ||
+      (stat(out, &info) == 0 && S_ISDIR(info.st_mode)))
+    return true;
+  diag_error(d, DIAG_USAGE, (Pos){0}, "results are not written as '%s'", out);
+  return diag_hint(d, "name a folder, for NAME.npy, or a .npz or .safetensors file");
+}
+
 bool package_write_results(const PackageBatches *b, const char *out) {
   NamedArray *x = arena_array(b->arena, NamedArray, b->nresults + 1);
   for (uint32_t i = 0; i < b->nresults; i++)
     x[i] = (NamedArray){b->result[i].name, b->result[i].array};
-  if (ends(out, ".npz")) return npz_write(out, b->nresults, x, b->diag);
-  if (ends(out, ".safetensors")) return safetensors_write(out, b->nresults, x, b->diag);
-  if (ends(out, ".csv") || ends(out, ".json")) {
-    diag_error(b->diag, DIAG_USAGE, (Pos){0}, "results are not written as '%s'", out);
-    return diag_hint(b->diag, "name a folder, for NAME.npy, or a .npz or .safetensors file");
-  }
+  if (text_ends(out, ".npz")) return npz_write(out, b->nresults, x, b->diag);
+  if (text_ends(out, ".safetensors")) return safetensors_write(out, b->nresults, x, b->diag);
   if (!disk_make(AT_FDCWD, out, 0777) && errno != EEXIST)
     return diag_error(b->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
                       "cannot make the folder %s: %s", out, strerror(errno));
