@@ -350,14 +350,45 @@ if [ -z "$sanitized" ]; then
   must cc -std=c99 -Wall -Wextra -Werror -pedantic use.c net.o -o use_object $(pkg-config --libs meshc_run)
   LD_LIBRARY_PATH=$tmp/lib run ./use_object
   same "an object" want.txt "$tmp/out"
+  # names that C has another use for
+  cat >class.mesh <<'END'
+dim b = 2
+input m[b]
+input int[b]
+input e: i32
+output class[b] = m + int * e
+output m
+END
+  cat >names.c <<'END'
+#include "class.h"
+#include <stdio.h>
+int main(void) {
+  float m[] = {1, 2}, ints[] = {10, 20}, same[class__m___ELEMENTS], sum[class__class__ELEMENTS];
+  int32_t e = 3;
+  class_ *h = class__init();
+  if (!h || class__run(h, m, ints, &e, same, sum)) return puts(class__error()), 1;
+  printf("%g %g, %g %g\n", (double)sum[0], (double)sum[1], (double)same[0], (double)same[1]);
+  class__free(h);
+  return 0;
+}
+END
+  must "$meshc" compile class.mesh --cpu native --emit shared -o class.so -q
+  must cc -std=c99 -Wall -Wextra -Werror -pedantic names.c -o names ./class.so
+  expect "names that are words of C" 0 "^31 62, 1 2$" ./names
+  expect "the names in the header" 0 "class__m__ELEMENTS 2 /. input m of float: b 2 ./" grep m__ELEMENTS class.h
+  must "$meshc" compile class.mesh --cpu native --emit exe -o class.run -q
+  expect "a number that an input cannot be" 5 "e cannot be 1.5: it is of type i32 .E0705" ./class.run --feed e=1.5
+  expect "a folder that is not there" 1 "cannot write no/net.so: No such file or directory" "$meshc" compile "$net" --cpu native --emit shared -o no/net.so
   if command -v c++ >/dev/null; then
+    must cp names.c names.cc
+    must c++ -std=c++17 -Wall -Wextra -Werror -pedantic names.cc -o names_cc ./class.so
     must cp use.c use.cc
     must c++ -std=c++17 -Wall -Wextra -Werror -pedantic use.cc -o use_cc ./net.so
   else
-    skip
+    skip 4
   fi
 else
-  skip 9
+  skip 18
 fi
 expect "no C compiler" 1 "cannot run the C compiler nothing: No such file.*E0807" env CC=nothing "$meshc" compile "$net" --emit shared -o no.so
 check "no file of it" test ! -e no.so -a ! -e no.so.partial -a ! -e no.h

@@ -68,19 +68,23 @@ static int64_t copy_file(const char *path, DiskFile *out) {
   return all;
 }
 
-static bool emit_exe(Emitting *e) {
-  const char *runner = installed(e->s, "meshc_runner");
+// Writes a copy of the file `from` to e->out, with the package behind it if `package` is not NULL.
+static bool put_copy(const Emitting *e, const char *from, const char *package, bool executable) {
   DiskFile f;
-  if (!runner) return false;
   if (!disk_begin(&f, e->out)) return fails(e, e->out);
-  int64_t n = copy_file(runner, &f);
-  bool ok = n >= 0 && package_append(e->s->arena, e->package, n, &f, e->s->diag);
+  int64_t n = copy_file(from, &f);
+  bool ok = n >= 0 && (!package || package_append(e->s->arena, package, n, &f, e->s->diag));
   if (!ok) disk_abandon(&f);
-  if (n < 0) return fails(e, runner);
+  if (n < 0) return fails(e, from);
   if (!ok) return false;
   mode_t mask = umask(0);
   umask(mask);
-  return (disk_commit(&f) && chmod(e->out, 0777 & ~mask) == 0) || fails(e, e->out);
+  return (disk_commit(&f) && (!executable || chmod(e->out, 0777 & ~mask) == 0)) || fails(e, e->out);
+}
+
+static bool emit_exe(const Emitting *e) {
+  const char *runner = installed(e->s, "meshc_runner");
+  return runner && put_copy(e, runner, e->package, true);
 }
 
 // -- objects ------------------------------------------------------------------------------------
@@ -134,12 +138,13 @@ static char *word(const Emitting *e, const char *text) {
   return arena_text(e->s->arena, text, strlen(text));
 }
 
-static bool emit_object(Emitting *e, bool shared) {
+// The compiler writes to our folder: what fails at the place of e->out is then ours to report.
+static bool emit_object(const Emitting *e, bool shared) {
   Arena *a = e->s->arena;
   const char *library = shared ? installed(e->s, "libmeshc_run.a") : "",
              *packed = arena_printf(a, "%s/packed", e->folder),
              *source = arena_printf(a, "%s/source.c", e->folder),
-             *made = arena_printf(a, "%s.partial", e->out);
+             *made = arena_printf(a, "%s/made", e->folder);
   size_t stem = strlen(e->out) - (text_ends(e->out, ".so") ? 3 : text_ends(e->out, ".o") ? 2 : 0);
   const char *header = arena_printf(a, "%.*s.h", (int)stem, e->out);
   if (!library || !pack(e, packed) || !write_text(e, source, packed)) return false;
@@ -161,10 +166,8 @@ static bool emit_object(Emitting *e, bool shared) {
                   NULL};
   char *only[] = {NULL,          word(e, "-c"), word(e, "-fPIC"), word(e, "-O2"),
                   word(e, "-o"), word(e, made), word(e, source),  NULL};
-  bool ok = run_cc(e, shared ? link : only);
-  if (ok) ok = rename(made, e->out) == 0 || fails(e, e->out);
-  if (!ok) (void)unlink(made);
-  return ok && write_text(e, header, NULL);
+  return run_cc(e, shared ? link : only) && put_copy(e, made, NULL, shared) &&
+         write_text(e, header, NULL);
 }
 
 // -- texts --------------------------------------------------------------------------------------
@@ -218,14 +221,15 @@ bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit ki
   const char *file = slash ? slash + 1 : out;
   size_t stem = strcspn(file, ".");
   const char *name = c_name(s->arena, arena_text(s->arena, file, stem ? stem : strlen(file)));
+  const Program *program = plan->build[0].made[part].compiled->program;
   char *folder = arena_printf(s->arena, "%s/meshc-XXXXXX", path_temporary());
   if (!mkdtemp(folder)) return session_cannot_write(s, folder, (Pos){0});
   Emitting e = {.s = s,
                 .out = out,
                 .folder = folder,
                 .package = arena_printf(s->arena, "%s/package", folder),
-                .interface = {s->arena, name, model ? model + 1 : s->opt->argument.at[0],
-                              plan->build[0].made[part].compiled->program, plan->generates}};
+                .interface = {s->arena, name, model ? model + 1 : s->opt->argument.at[0], program,
+                              c_names(s->arena, program), plan->generates}};
   bool ok = emit(&e, plan, kind);
   remove_folder(folder);
   return ok;

@@ -8,10 +8,16 @@ typedef struct Interface {
   Arena *arena;
   const char *name, *model; // the prefix of the functions; the path of the model
   const Program *program;
-  bool text; // it generates text
+  const char *const *names; // of its inputs and outputs in C, by their numbers
+  bool text;                // it generates text
 } Interface;
-// Returns the text with every character that no name in C has replaced by '_'.
+// package_names.c: returns the text with every character that no name in C has replaced by '_', and
+// with '_' behind a word of C or C++.
 const char *c_name(Arena *a, const char *text);
+// Returns the names of the parameters of NAME_run, by the numbers of their tensors: no two are
+// equal.
+const char *const *c_names(Arena *a, const Program *p);
+// package_header.c
 void put_header(FILE *f, const Interface *i);
 // `packed`: the path of the packed package, which the object contains.
 void put_source(FILE *f, const Interface *i, const char *packed);

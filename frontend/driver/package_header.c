@@ -7,15 +7,7 @@
 //   void NAME_free(NAME *);
 #include "frontend/driver/package_emit_internal.h"
 
-#include <ctype.h>
 #include <string.h>
-
-const char *c_name(Arena *a, const char *text) {
-  char *name = arena_printf(a, "%s%s", isdigit((unsigned char)*text) ? "_" : "", text);
-  for (char *c = name; *c; c++)
-    if (!isalnum((unsigned char)*c)) *c = '_';
-  return name;
-}
 
 // The type of an element in C, and its meshc_type.
 static const struct {
@@ -55,22 +47,38 @@ static void each(FILE *f, const Interface *i,
       if (i->program->tensor[t].kind == kinds[k]) put(f, i, &i->program->tensor[t]);
 }
 
+static long number_of(const Interface *i, const ProgTensor *t) {
+  return (long)(t - i->program->tensor);
+}
+
 static void put_size(FILE *f, const Interface *i, const ProgTensor *t) {
-  const char *name = c_name(i->arena, t->name);
-  fprintf(f, "#define %s_%s_ELEMENTS %lld /* %s of %s: %s */\n", i->name, name,
+  const char *name = i->names[number_of(i, t)];
+  fprintf(f, "#define %s_%s_ELEMENTS %lld /* %s%s%s of %s: %s */\n", i->name, name,
           (long long)elements(t), t->kind == TENSOR_INPUT ? "input" : "output",
+          strcmp(name, t->name) ? " " : "", strcmp(name, t->name) ? t->name : "",
           types[type_of(t->type)].c, shape_comment(i->arena, t));
 }
 
-static void put_parameter(FILE *f, const Interface *i, const ProgTensor *t) {
-  fprintf(f, ", %s%s *%s", t->kind == TENSOR_INPUT ? "const " : "", types[type_of(t->type)].c,
-          c_name(i->arena, t->name));
+static void put_pointer(FILE *f, const ProgTensor *t) {
+  fprintf(f, ", %s%s *", t->kind == TENSOR_INPUT ? "const " : "", types[type_of(t->type)].c);
 }
 
-// The function that computes outputs, without its name's end: "int NAME_run(NAME *m, ...".
-static void put_run(FILE *f, const Interface *i) {
+static void put_parameter(FILE *f, const Interface *i, const ProgTensor *t) {
+  put_pointer(f, t);
+  fputs(i->names[number_of(i, t)], f);
+}
+
+// In the source, parameters have numbers: no name of the model can be that of something else.
+static void put_numbered(FILE *f, const Interface *i, const ProgTensor *t) {
+  put_pointer(f, t);
+  fprintf(f, "t%ld", number_of(i, t));
+}
+
+// The function that computes outputs: "int NAME_run(NAME *m, ...)".
+static void put_run(FILE *f, const Interface *i,
+                    void (*put)(FILE *, const Interface *, const ProgTensor *)) {
   fprintf(f, "int %s_run(%s *m", i->name, i->name);
-  each(f, i, put_parameter);
+  each(f, i, put);
   fprintf(f, ")");
 }
 
@@ -125,7 +133,10 @@ void put_header(FILE *f, const Interface *i) {
             "typedef int %s_text(void *context, const char *text, size_t size);\n",
             i->name);
   fputs(i->text ? about_generate : about_run, f);
-  (i->text ? put_generate : put_run)(f, i);
+  if (i->text)
+    put_generate(f, i);
+  else
+    put_run(f, i, put_parameter);
   fprintf(f,
           ";\n/* Frees it. NULL is allowed. */\nvoid %s_free(%s *m);\n"
           "/* Returns the last error of this thread, in memory that its next error overwrites. */\n"
@@ -161,8 +172,8 @@ static const char declarations[] =
     "void meshc_close(meshc_model *);\n\n";
 
 static void put_array(FILE *f, const Interface *i, const ProgTensor *t) {
-  fprintf(f, "    {\"%s\", %s, %d, 0, 0, 0, (void *)(uintptr_t)%s},\n", t->name,
-          types[type_of(t->type)].number, t->rank, c_name(i->arena, t->name));
+  fprintf(f, "    {\"%s\", %s, %d, 0, 0, 0, (void *)(uintptr_t)t%ld},\n", t->name,
+          types[type_of(t->type)].number, t->rank, number_of(i, t));
 }
 
 static int count(const Interface *i, TensorKind kind) {
@@ -177,9 +188,9 @@ static void put_run_body(FILE *f, const Interface *i) {
   each(f, i, put_array);
   fprintf(f,
           "  };\n  meshc_error *e = NULL;\n"
-          "  if (!m) return no_handle();\n"
+          "  if (!m) return meshc_no_handle();\n"
           "  int code = meshc_run(m->program, array, %d, array + %d, %d, &e);\n"
-          "  if (code) keep(e);\n  return code;\n}\n",
+          "  if (code) meshc_keep(e);\n  return code;\n}\n",
           nin, nin, nout);
 }
 
@@ -188,9 +199,9 @@ static void put_generate_body(FILE *f, const Interface *i) {
   fprintf(f, " {\n"
              "  const meshc_sampling how = {max_tokens, temperature, top_k, top_p, seed, 0, 0};\n"
              "  meshc_error *e = NULL;\n"
-             "  if (!m) return no_handle();\n"
+             "  if (!m) return meshc_no_handle();\n"
              "  int code = meshc_generate(m->model, prompt, size, &how, text, context, &e);\n"
-             "  if (code) keep(e);\n  return code;\n}\n");
+             "  if (code) meshc_keep(e);\n  return code;\n}\n");
 }
 
 void put_source(FILE *f, const Interface *i, const char *packed) {
@@ -199,35 +210,40 @@ void put_source(FILE *f, const Interface *i, const char *packed) {
   put_header(f, i);
   fprintf(
       f,
-      "\n#define API __attribute__((visibility(\"default\")))\n%s"
+      "\n#define MESHC_API __attribute__((visibility(\"default\")))\n%s"
       "__asm__(\".section .rodata\\n.balign 64\\n.local meshc_packed\\nmeshc_packed:\\n\"\n"
       "    \".incbin \\\"%s\\\"\\nmeshc_packed_end:\\n.previous\\n\");\n"
-      "extern const char packed[] __asm__(\"meshc_packed\") "
+      "extern const char meshc_begin[] __asm__(\"meshc_packed\") "
       "__attribute__((visibility(\"hidden\")));\n"
-      "extern const char packed_end[] __asm__(\"meshc_packed_end\") "
+      "extern const char meshc_end[] __asm__(\"meshc_packed_end\") "
       "__attribute__((visibility(\"hidden\")));\n\n"
       "struct %s { meshc_model *model; meshc_program *program; };\n"
-      "static _Thread_local char why[512];\n\n"
-      "static void keep(meshc_error *e) {\n"
+      "static _Thread_local char meshc_why[512];\n\n"
+      "static void meshc_keep(meshc_error *e) {\n"
       "  const meshc_message *m = meshc_error_at(e, 0);\n"
-      "  snprintf(why, sizeof why, \"%%s [%%s]\", m ? m->text : \"failed\", m ? m->code : \"\");\n"
+      "  snprintf(meshc_why, sizeof meshc_why, \"%%s [%%s]\", m ? m->text : \"failed\", m ? "
+      "m->code : \"\");\n"
       "  meshc_error_free(e);\n}\n\n"
-      "static int no_handle(void) {\n"
-      "  snprintf(why, sizeof why, \"the handle is NULL [E0601]\");\n  return 2;\n}\n\n"
-      "API const char *%s_error(void) { return why; }\n\n"
-      "API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n"
-      "API %s *%s_init(void) {\n"
-      "  meshc_error *e = NULL;\n"
+      "static int meshc_no_handle(void) {\n"
+      "  snprintf(meshc_why, sizeof meshc_why, \"the handle is NULL [E0601]\");\n  return 2;\n}\n\n"
+      "MESHC_API const char *%s_error(void) { return meshc_why; }\n\n"
+      "MESHC_API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n"
+      "MESHC_API %s *%s_init(void) {\n"
       "  %s *m = calloc(1, sizeof *m);\n"
+      "  meshc_error *e = NULL;\n"
       "  if (!m) return NULL;\n"
-      "  m->model = meshc_open_packed(packed, (size_t)(packed_end - packed), \"%s\", NULL, &e);\n"
+      "  m->model = meshc_open_packed(meshc_begin, (size_t)(meshc_end - meshc_begin), \"%s\", "
+      "NULL, &e);\n"
       "%s"
-      "  keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nAPI ",
+      "  meshc_keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nMESHC_API ",
       declarations, packed, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name,
       i->text ? "  if (m->model) return m;\n"
               : "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
                 "  if (m->program) return m;\n",
       i->name);
-  (i->text ? put_generate : put_run)(f, i);
+  if (i->text)
+    put_generate(f, i);
+  else
+    put_run(f, i, put_numbered);
   (i->text ? put_generate_body : put_run_body)(f, i);
 }
