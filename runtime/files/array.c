@@ -202,14 +202,16 @@ typedef bool ReadFormat(Array *out, const Datafile *f, const char *key, bool map
 static ReadFormat *const readers[] = {
     [FORMAT_NPY] = read_npy, [FORMAT_NPZ] = read_npz, [FORMAT_SAFETENSORS] = read_safetensors};
 
-// Returns the name of the only array of a file, which the caller frees; NULL if it has several.
-static char *only_array(const char *path) {
+// Sets *only to the name of the only array of a file, which the caller frees, or to NULL if it has
+// several. Returns false after an error.
+static bool only_array(const char *path, char **only, Diag *d, Pos at) {
   Arena *a = arena_new();
   const char **name;
-  bool one = array_names(a, path, &name, diag_new(a), (Pos){0}) && name[0] && !name[1];
-  char *only = one ? mem_text(name[0]) : NULL;
+  bool good = array_names(a, path, &name, d, at);
+  if (good && !name[0]) good = file_malformed(path, "holds no arrays", d, at);
+  *only = good && !name[1] ? mem_text(name[0]) : NULL;
   arena_free(a);
-  return only;
+  return good;
 }
 
 static bool read_file(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
@@ -219,7 +221,11 @@ static bool read_file(Array *out, const char *path, const char *key, bool map, D
   if (!datafile_open(&f, path, d, at)) return false;
   ArrayFormat format = array_format(&f);
   bool ok = false, named = format != FORMAT_NONE && format != FORMAT_NPY;
-  char *only = named && !key ? only_array(path) : NULL;
+  char *only = NULL;
+  if (named && !key && !only_array(path, &only, d, at)) {
+    datafile_close(&f);
+    return false;
+  }
   if (only) key = only;
   if (named && !key)
     why_not(why, "holds several arrays: name one");
