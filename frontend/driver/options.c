@@ -199,6 +199,7 @@ bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
   if (argv[1][0] == '-' && out->help) return true;
   bool version = strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0;
   if (!command_find(version ? "version" : argv[1], d, &out->command)) return false;
+  diag_command(d, command_name(out->command));
   bool good = true, plain = false;
   if (out->help) return true;
   for (int i = 2; i < argc; i++) {

@@ -32,8 +32,8 @@ typedef struct Message {
 
 struct Diag {
   Arena *arena;
-  const char *program;
-  const char *const *options; // of the program; NULL: it is meshc, which has all
+  const char *program, *command; // command: NULL if the program has none
+  const char *const *options;    // of the program; NULL: it is meshc, which has all
   VEC(Source) source;
   VEC(Message) message;
   uint32_t printed;
@@ -57,6 +57,8 @@ void diag_program(Diag *d, const char *name, const char *const *options) {
 static bool same_text(const Source *s, const char *text, size_t n) {
   return s->n == n && !s->text == !text && (!text || memcmp(s->text, text, n) == 0);
 }
+
+void diag_command(Diag *d, const char *name) { d->command = name; }
 
 uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n) {
   for (uint32_t i = 0; i < d->source.n; i++)
@@ -140,9 +142,12 @@ static size_t clause(const char *text, size_t *skip) {
 // program lacks; NULL if none is left.
 static const char *hint_of(const Diag *d, const char *hint) {
   const char *out = NULL;
-  if (!hint || !d->options) return hint;
-  if (strcmp(hint, diag_default_hint(DIAG_USAGE)) == 0)
-    return d->program ? arena_printf(d->arena, "see %s --help", d->program) : NULL;
+  if (!hint) return NULL;
+  if (strcmp(hint, diag_default_hint(DIAG_USAGE)) == 0 && (d->options || d->command))
+    return d->program ? arena_printf(d->arena, "see %s%s%s --help", d->program,
+                                     d->command ? " " : "", d->command ? d->command : "")
+                      : NULL;
+  if (!d->options) return hint;
   for (size_t skip = 0, before = 0;; before = skip) {
     size_t n = clause(hint, &skip);
     if (is_of_use(d, hint, n)) {

@@ -34,6 +34,8 @@ Diag *diag_new(Arena *a);
 // one. Messages without a place begin with its name. Hints leave out what names options that it
 // lacks, but for those of command lines of meshc. name NULL: a library, which has no command line.
 void diag_program(Diag *d, const char *name, const char *const *options);
+// Says which command of the program runs: a hint to see the options names its help.
+void diag_command(Diag *d, const char *name);
 
 // Registers a text to which positions refer and returns its number. `name` is a path, or an option
 // such as "--layout". `text` is not copied and must outlive the Diag. If it is NULL, as for data

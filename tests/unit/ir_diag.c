@@ -222,6 +222,11 @@ static void hints_of_other_programs(void **state) {
     arena_free(f.a);
   }
   Fixture f = setup();
+  diag_command(f.d, "train"); // meshc train
+  diag_error(f.d, DIAG_USAGE, (Pos){0}, "wrong");
+  assert_string_equal(diag_entry(f.d, 0).hint, "see meshc train --help");
+  arena_free(f.a);
+  f = setup();
   diag_program(f.d, NULL, options); // a library
   diag_error(f.d, DIAG_USAGE, (Pos){0}, "wrong");
   assert_null(diag_entry(f.d, 0).hint);
