@@ -325,13 +325,23 @@ static bool can_emit(const Session *s, const PackagePlan *plan, int kind) {
   return diag_hint(s->diag, "name values: --fetch NAME,...");
 }
 
+// Returns false after an error: --emit writes a file, and -o is empty or that of a folder.
+static bool names_file(const Session *s, int kind) {
+  const OptionUse *use = option_use(s->opt, OPTION_PACKAGE_OUT);
+  size_t n = strlen(use->text);
+  if (n && (kind == EMIT_PACKAGE || use->text[n - 1] != '/')) return true;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "compile --emit %s writes a %s, and '%s' names none",
+             kinds[kind], kind == EMIT_PACKAGE ? "folder" : "file", use->text);
+  return diag_hint(s->diag, "name it: -o NAME");
+}
+
 bool package_check(Session *s) {
   if (!option_given(s->opt, OPTION_PACKAGE_OUT)) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "compile writes a folder or file: name it");
     return diag_hint(s->diag, "meshc compile %s -o DIR", s->opt->argument.at[0]);
   }
   int kind;
-  if (!read_emit(s, &kind)) return false;
+  if (!read_emit(s, &kind) || !names_file(s, kind)) return false;
   if (!session_for_gpu(s) || kind != EMIT_LLVM) return true;
   diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EMIT)->pos,
              "--emit llvm is for CPUs");
