@@ -411,8 +411,8 @@ Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // continues with the result and must not use g.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 
-// Returns a hash of the nodes, the outputs and the mesh of g. Graphs that passes made from one graph
-// are equal if their hashes are, but for the texts that say why a node is there.
+// Returns a hash of the nodes, the outputs and the mesh of g. Graphs that passes made from one
+// graph are equal if their hashes are, but for the texts that say why a node is there.
 uint64_t graph_hash(const Graph *g);
 
 // Gives back the memory of the nodes of g, which nobody may read any more. Of a small graph nothing
