@@ -7,9 +7,6 @@
 //
 //   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])    v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
 //   gathers v' and w'  =>  gathers g  =>  gathers a, if every processor may compute all of g
-//
-// Pointwise results are such values, too: where a pin splits what is made of a weight, the gradient
-// of the weight is the gradient at the pin, times a derivative.
 #include "partition/sharding/sharding_internal.h"
 
 enum { MAX_BEHIND = 64 };
@@ -165,8 +162,7 @@ void place_gathers(Placer *p, int axis) {
   for (NodeId n = 1; n <= graph_count(p->g); n++) {
     const Node *node = graph_node(p->g, n);
     OpClass cls = op_row((Op)node->op)->cls;
-    if ((cls != CONTRACT && cls != REDUCE && cls != GATHER && cls != POINTWISE) || node->region ||
-        is_bound(p, n, axis))
+    if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;
     int k = sharding_dim_of(&p->result.computed[n], axis);
     if (k < 0 || !axes_equal(p->result.computed[n].split[k], p->result.settled[n].split[k]))
