@@ -48,11 +48,21 @@ for how in "--layout none" "--mesh rows=2,cols=2 --layout b=rows,h1=cols" "--mes
 done
 
 # Replicas with asynchronous updates learn as well; each run compares the bytes that it sends and gets with the predicted
-# ones. Results differ a little from run to run. In one group of processors replicas take turns, so two runs are equal.
+# ones. Results differ from run to run: beside busy processes one run in twenty has only 21 to 24 of 30, because updates
+# of a replica without a core come late. So the middle one of five runs counts. In one group of processors replicas take
+# turns, so two runs are equal.
+asynchronous() {
+  for _ in 1 2 3 4 5; do
+    "$meshc" train examples/iris.mesh --set "train.sync=stale(2,replicas=6)" "$@" >"$tmp/out" 2>"$tmp/err" || return
+    correct "$tmp/out" >>"$tmp/correct"
+  done
+}
 for how in "--layout none" "--mesh rows=2,cols=2 --layout b=rows,h1=cols" "--mesh rows=2 --layout b=rows --np 2" \
   "--mesh rows=6 --layout b=rows --np 2"; do
-  if "$meshc" train examples/iris.mesh --set "train.sync=stale(2,replicas=6)" $how >"$tmp/out" 2>"$tmp/err"; then
-    n=$(correct "$tmp/out")
+  : >"$tmp/correct"
+  # shellcheck disable=SC2086
+  if asynchronous $how; then
+    n=$(sort -n "$tmp/correct" | sed -n 3p)
     if [ "${n:-0}" -ge 27 ]; then pass; else fail "iris with asynchronous updates, $how: ${n:-no} of 30"; fi
   else
     fail "iris with asynchronous updates, $how: exit $?: $(head -n 5 "$tmp/err")"
