@@ -294,11 +294,7 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
   Joint j;
   joint_new(&j, a, t, r);
   r->candidates = joint_count(&j);
-  if (!all || !price_all(&j)) {
-    *r = (SearchResult){.candidates = r->candidates};
-    joint_new(&j, a, t, r);
-    seed_and_climb(&j);
-  }
+  if (!all || !price_all(&j)) seed_and_climb(&j);
   keep_best(&j, r);
   list_priced(&j, r);
   return r;
