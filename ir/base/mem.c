@@ -134,14 +134,22 @@ typedef struct Stream {
   size_t n, room, *length;
 } Stream;
 
-static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
-  Stream *s = cookie;
+// Returns false if there is no memory.
+static bool stream_reserve(Stream *s, size_t bytes) {
   size_t room = s->room;
-  while (room < s->n + n + 1) room *= 2;
-  char *at = room > s->room && injected() ? NULL : realloc(s->at, room);
-  if (!at) return -1; // only fails here: mem_stream_close reports it, when the stream is not locked
+  while (room < bytes) room *= 2;
+  if (room == s->room) return true;
+  char *at = injected() ? NULL : realloc(s->at, room);
+  if (!at) return false;
   s->at = at;
   s->room = room;
+  return true;
+}
+
+static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
+  Stream *s = cookie;
+  if (!stream_reserve(s, s->n + n + 1))
+    return -1; // only that: mem_stream_close reports it, when the stream is not locked
   memcpy(s->at + s->n, bytes, n);
   s->n += n;
   return (ssize_t)n;
