@@ -159,7 +159,7 @@ rm -rf "$tmp/long" "$tmp/long.log"
 long="--set train.steps=20000 --set train.evaluate=5000 --set train.checkpoint=0"
 # shellcheck disable=SC2086
 train long $long || fail "long training: $(cat "$tmp/long.err")"
-for signal in TERM INT USR1; do
+for signal in TERM INT HUP USR1; do
   rm -rf "$tmp/cut" "$tmp/cut.log" "$tmp/cut.out"
   # shellcheck disable=SC2086
   "$meshc" train "$net" --checkpoint-dir "$tmp/cut" --save-params "$tmp/cut.safetensors" $long \

@@ -201,6 +201,7 @@ asked() {
 }
 asked np USR1 0.05 75
 asked np TERM 2.5 75
+asked np HUP 2.5 75
 asked comm USR1 0 75
 asked comm TERM 1 75
 asked comm INT 2.5 75

@@ -208,7 +208,7 @@ expect "steps without a training" 2 "error: --steps is an option of a run with -
 training=$!
 while kill -0 $training 2>/dev/null && ! grep -q ^step stopped.txt; do sleep 0.1; done
 kill -TERM $training
-kill -TERM $training # the same request
+kill -HUP $training # the same request
 wait $training
 check "a signal ends a training" test $? = 75
 check "what was trained is saved" test -s stopped.safetensors

@@ -177,7 +177,7 @@ void ranks_report(const char *reason);
 // of the machine that calls it may.
 bool ranks_claim_by_launcher(void);
 // Returns the signals for which a launcher or guard (the parent process of ranks) waits: SIGCHLD,
-// SIGUSR1 and the signals that end a run.
+// SIGUSR1 and the signals that end a run, without a SIGHUP that is ignored.
 sigset_t ranks_signals(void);
 
 // What the leader (first rank) of a machine needs for exchanging blocks with the leaders of the

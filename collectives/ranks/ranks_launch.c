@@ -35,7 +35,8 @@ static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 sigset_t ranks_signals(void) {
   sigset_t set;
   sigemptyset(&set);
-  for (size_t i = 0; i < countof(minded); i++) sigaddset(&set, minded[i]);
+  for (size_t i = 0; i < countof(minded); i++)
+    if (!stop_ignored(minded[i])) sigaddset(&set, minded[i]);
   return set;
 }
 
@@ -216,7 +217,7 @@ static Children children_of(pid_t pid) {
 // process received, or 0.
 //
 // Signals are forwarded to mpirun. With `saves`, the first one is replaced by SIGUSR1, which asks
-// the ranks for a checkpoint: after SIGTERM or SIGINT, mpirun would kill the ranks a second later.
+// the ranks for a checkpoint: after the others, mpirun would kill the ranks a second later.
 // More signals within STOP_REPEAT seconds are the same request. SIGUSR1 is sent once every rank has
 // a guard, which forwards it.
 //

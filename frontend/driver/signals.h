@@ -10,9 +10,9 @@
 // Records SIGUSR1 from now on, also during the compile, instead of ending the process. To be called
 // before signals_note if a launcher asks for a checkpoint by this signal.
 void signals_expect_checkpoint(void);
-// With `on`, records SIGTERM, SIGINT and SIGUSR1 from now on; a later SIGTERM or SIGINT ends
-// the process at once (ir/base/stop.h). Without `on`, restores the actions that these signals had
-// before.
+// With `on`, records SIGTERM, SIGINT, SIGHUP and SIGUSR1 from now on; a later one of the first
+// three ends the process at once (ir/base/stop.h). Without `on`, restores the actions that these
+// signals had before.
 void signals_note(bool on);
 
 #endif

@@ -6,7 +6,7 @@
 
 volatile sig_atomic_t stop_signal;
 
-static _Atomic double first; // clock_seconds of the first SIGTERM or SIGINT; 0 before it
+static _Atomic double first; // clock_seconds of the first signal but SIGUSR1; 0 before it
 
 // Returns whether `number` is the first signal of those that can end the process, or comes soon
 // after the first.
@@ -23,6 +23,17 @@ void stop_note(int number) {
   }
   signal(number, SIG_DFL);
   raise(number); // takes effect when the handler returns
+}
+
+bool stop_ignored(int number) {
+  struct sigaction now;
+  return number == SIGHUP && sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+bool stop_catch(int number, struct sigaction *before) {
+  struct sigaction action = {.sa_handler = stop_note, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  return sigaction(number, stop_ignored(number) ? NULL : &action, before) == 0;
 }
 
 void stop_forget(void) {

@@ -2,7 +2,6 @@
 // as `meshc train` prints them, and the parameters to a file.
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "ir/base/stop.h"
 #include "runtime/library/runner.h"
@@ -10,16 +9,11 @@
 
 // -- signals --------------------------------------------------------------------------------------
 
-// From now on the first SIGINT or SIGTERM ends the training after its step, so that what was
-// trained is saved. A later one ends the process at once (ir/base/stop.h).
+// From now on the first SIGINT, SIGTERM or SIGHUP ends the training after its step, so that what
+// was trained is saved. A later one ends the process at once (ir/base/stop.h).
 static void note_signals(void) {
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = stop_note;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  static const int noted[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < countof(noted); i++) (void)stop_catch(noted[i], NULL);
 }
 
 // -- training -------------------------------------------------------------------------------------
