@@ -311,26 +311,31 @@ typedef struct CsvColumn {
   int64_t numbers, missing, others; // number of fields that are numbers, empty, anything else
   double low, high;                 // the smallest and the largest number
 } CsvColumn;
+typedef struct ImageFolder {
+  const char *name;
+  int64_t images, bytes; // the number of its images, and of their bytes
+} ImageFolder;
 typedef struct ArrayText {
   const char *key, *value;
 } ArrayText;
 typedef struct ArrayList {
-  const char
-      *format;   // "npy", "npz", "safetensors", "shards", "folder", "idx", "csv", "text", "bytes"
+  // "npy", "npz", "safetensors", "shards", "folder", "images", "idx", "csv", "text", "bytes"
+  const char *format;
   int64_t bytes; // size of the file
   uint32_t n;
   ArrayInfo *at;
   uint32_t ntexts;
   ArrayText *text; // entries of __metadata__ in a safetensors file
-  int64_t rows;    // number of records of a CSV file, or of lines of a text
-  uint32_t ncolumns;
+  int64_t rows;    // number of records of a CSV file, of lines of a text, or of images
+  uint32_t ncolumns, nfolders;
   CsvColumn *column;
+  ImageFolder *folder; // of a folder of images: the folders that have them, by name
 } ArrayList;
 // Returns the parameter file in a folder as Transformers saves it, DIR/model.safetensors.index.json
 // or DIR/model.safetensors, made in `a`; `path` itself if it is no such folder.
 const char *array_file_of(Arena *a, const char *path);
-// Lists the arrays of a file or of a folder of .npy files. All memory of *out is allocated in `a`.
-// Returns false after an error in d.
+// Lists the arrays of a file or of a folder of .npy files, or the images of a folder. All memory of
+// *out is allocated in `a`. Returns false after an error in d.
 MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
 // Converts the elements of x to `type`. Floats may be rounded; any other element must keep its
 // value. Returns false after an error in d that names `what`, the array, and the first element that

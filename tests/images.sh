@@ -41,6 +41,12 @@ train loss { optimizer = adam(lr = 0.02), epochs = 60 }
 END
 expect "train" 0 'test accuracy' "$meshc" train signs.mesh -q --save-params signs.safetensors
 expect "classes are kept" 0 'classes: across 1, down 1, smooth 1' "$meshc" data signs.mesh --data test
+expect "inspect a folder of folders" 0 '^set/train: images, [0-9.]+ KiB, 24 images in 3 folders$' "$meshc" inspect set/train
+check "the images of a folder" says '^  across  +8 images  +[0-9.]+ KiB$'
+expect "a folder of one image" 0 '^  down  +1 image  +[0-9]+ B$' "$meshc" inspect set/test/down
+expect "a folder of images as JSON" 0 '"folders": \[ \{ "name": "across", "images": 8, "bytes": [0-9]+ \}, ' sh -c \
+  "'$meshc' inspect set/train --json | tr -d '\n' | tr -s ' '"
+check "their number" says '"rows": 24'
 mv set/train set/hidden
 expect "eval without the training data" 0 'test accuracy' "$meshc" eval signs.mesh --params signs.safetensors
 expect "predict a folder" 0 '^found \[b 3: set/test/across/a.png, set/test/down/a.png, set/test/smooth/a.png\] i32' "$meshc" predict signs.mesh --params signs.safetensors --feed picture=set/test
@@ -68,6 +74,9 @@ mkdir stray && cp -r set/test/* stray && cp set/test/down/a.png stray/stray.png
 sed 's/set\/test/stray/g' signs.mesh >stray.mesh
 expect "a stray image" 5 'stray has images of its own, such as .*stray.png, and in folders' "$meshc" data stray.mesh --data test
 check "a stray image: what to change" says 'stray/\*/\*'
+expect "inspect a stray image" 5 'stray has images of its own, such as .*stray.png, and in folders' "$meshc" inspect stray
+mkdir empty
+expect "inspect an empty folder" 0 '^empty: folder, 0 B, 0 arrays, 0 numbers$' "$meshc" inspect empty
 expect "shuffled rows" 0 '^found \[b 24\] i32' "$meshc" predict signs.mesh --params signs.safetensors --data train
 
 # -- a library that is missing ---------------------------------------------------------------------

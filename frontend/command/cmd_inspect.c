@@ -1,5 +1,5 @@
 // The command inspect: lists the names, types and shapes in a parameter file, data file, checkpoint
-// or package, as text or JSON.
+// or package, or the images of a folder, as text or JSON.
 #include "frontend/command/package_command.h"
 
 #include <string.h>
@@ -41,6 +41,19 @@ static void print_columns(const ArrayList *list) {
   }
 }
 
+static void print_folders(const Session *s, const ArrayList *list) {
+  int width = 0;
+  for (uint32_t i = 0; i < list->nfolders; i++) {
+    int n = (int)strlen(list->folder[i].name);
+    width = n > width ? n : width;
+  }
+  for (uint32_t i = 0; i < list->nfolders; i++) {
+    const ImageFolder *f = &list->folder[i];
+    printf("  %-*s  %6lld image%-1s  %10s\n", width, f->name, (long long)f->images,
+           plural(f->images), bytes_text(s->arena, f->bytes));
+  }
+}
+
 // Prints how many tokens the source `tokens` and how many images the source `cifar10` would read
 // from the file, if its size is a multiple of theirs.
 static void print_readings(const ArrayList *list) {
@@ -59,6 +72,9 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
   if (list->ncolumns)
     printf(", %lld row%s, %u column%s, %s header", (long long)list->rows, plural(list->rows),
            list->ncolumns, plural(list->ncolumns), list->column[0].name ? "a" : "no");
+  else if (list->nfolders)
+    printf(", %lld image%s in %u folder%s", (long long)list->rows, plural(list->rows),
+           list->nfolders, plural(list->nfolders));
   else if (strcmp(list->format, "text") == 0)
     printf(", %lld line%s", (long long)list->rows, plural(list->rows));
   else if (strcmp(list->format, "bytes") != 0)
@@ -67,6 +83,7 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
   printf("\n");
   print_arrays(s, list);
   print_columns(list);
+  print_folders(s, list);
   if (strcmp(list->format, "bytes") == 0) print_readings(list);
   for (uint32_t i = 0; i < list->ntexts; i++)
     printf("  metadata %s: %s\n", list->text[i].key, list->text[i].value);
@@ -97,12 +114,22 @@ static json_t *column_json(const CsvColumn *c) {
   return out;
 }
 
+static json_t *folder_json(const ImageFolder *f) {
+  json_t *out = json_object();
+  json_object_set_new(out, "name", json_text(f->name));
+  json_object_set_new(out, "images", json_integer(f->images));
+  json_object_set_new(out, "bytes", json_integer(f->bytes));
+  return out;
+}
+
 static int print_json(const char *path, const ArrayList *list) {
   json_t *out = json_object(), *arrays = json_array(), *columns = json_array(),
-         *metadata = json_object();
+         *folders = json_array(), *metadata = json_object();
   for (uint32_t i = 0; i < list->n; i++) json_array_append_new(arrays, array_json(&list->at[i]));
   for (uint32_t i = 0; i < list->ncolumns; i++)
     json_array_append_new(columns, column_json(&list->column[i]));
+  for (uint32_t i = 0; i < list->nfolders; i++)
+    json_array_append_new(folders, folder_json(&list->folder[i]));
   for (uint32_t i = 0; i < list->ntexts; i++)
     json_object_set_new(metadata, list->text[i].key, json_text(list->text[i].value));
   json_object_set_new(out, "schema", json_string("meshc.inspect/1"));
@@ -110,11 +137,13 @@ static int print_json(const char *path, const ArrayList *list) {
   json_object_set_new(out, "format", json_text(list->format));
   json_object_set_new(out, "bytes", json_integer(list->bytes));
   json_object_set_new(out, "arrays", arrays);
-  if (list->ncolumns || strcmp(list->format, "text") == 0)
+  if (list->ncolumns || list->nfolders || strcmp(list->format, "text") == 0)
     json_object_set_new(out, "rows", json_integer(list->rows));
   if (list->ncolumns) json_object_set(out, "columns", columns);
+  if (list->nfolders) json_object_set(out, "folders", folders);
   if (list->ntexts) json_object_set(out, "metadata", metadata);
   json_decref(columns);
+  json_decref(folders);
   json_decref(metadata);
   return json_finish(out);
 }
@@ -163,6 +192,8 @@ static void show_texts(const Session *s, ArrayList *list) {
   }
   for (uint32_t i = 0; i < list->ncolumns; i++)
     if (list->column[i].name) list->column[i].name = text_shown(s->arena, list->column[i].name);
+  for (uint32_t i = 0; i < list->nfolders; i++)
+    list->folder[i].name = text_shown(s->arena, list->folder[i].name);
   for (uint32_t i = 0; i < list->ntexts; i++)
     list->text[i] = (ArrayText){text_shown(s->arena, list->text[i].key),
                                 text_shown(s->arena, list->text[i].value)};

@@ -151,7 +151,7 @@ static int by_bytes(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
+bool image_files_any(const char *path, ImageFiles *out, Diag *d, Pos at) {
   struct stat s;
   bool good = true;
   *out = (ImageFiles){0};
@@ -164,8 +164,12 @@ bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
     add(out, mem_text(path));
   else
     good = diag_error(d, DIAG_FILE_MISSING, at, "%s cannot be opened: %s", path, strerror(ENOENT));
-  if (!good) return false;
-  if (out->n) qsort(out->path, (size_t)out->n, sizeof *out->path, by_bytes);
+  if (good && out->n) qsort(out->path, (size_t)out->n, sizeof *out->path, by_bytes);
+  return good;
+}
+
+bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at) {
+  if (!image_files_any(path, out, d, at)) return false;
   if (out->n) return true;
   diag_error(d, DIAG_FILE_MISSING, at, "no image matches %s", path);
   return diag_hint(d, "images are files that end in .png, .jpg or .jpeg; a path is that of a "

@@ -20,10 +20,17 @@ typedef struct ImageFiles {
 // folders that are not read are an error.
 MUST_USE bool image_files(const char *path, ImageFiles *out, Diag *d, Pos at);
 void image_files_free(ImageFiles *f);
+// As image_files, but it is no error that there is none.
+MUST_USE bool image_files_any(const char *path, ImageFiles *out, Diag *d, Pos at);
 // Sets *name to the name of the folder that a file is in, and returns its length.
 size_t image_folder(const char *path, const char **name);
 // Returns whether the name of a file ends like that of an image of this format.
 bool image_named(const char *path, ImageFormat f);
+
+// -- list_images.c ------------------------------------------------------------------------------
+// Lists the images of a folder in *out; leaves it as it is if there are none. All memory of *out is
+// allocated in `a`. Returns false after an error in d.
+MUST_USE bool list_images(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
 
 // -- source_images.c ----------------------------------------------------------------------------
 // Reads an image: writes row `row` of the source to `out`, in the type of the input. `epoch` is

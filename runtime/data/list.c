@@ -1,7 +1,7 @@
 // Lists the contents of a data file by its headers: names, types and shapes of arrays, columns of
 // CSV.
+#include "runtime/data/image_source_internal.h"
 #include "runtime/files/csv_internal.h"
-#include "runtime/images/image.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -289,6 +289,7 @@ static bool list_folder(Arena *a, const char *path, ArrayList *out, Diag *d, Pos
       vec_push(a, names) = arena_text(a, entry->d_name, strlen(entry->d_name) - 4);
   closedir(folder);
   out->format = "folder";
+  if (!names.n) return list_images(a, path, out, d, at);
   out->at = arena_array(a, ArrayInfo, names.n + 1);
   bool ok = true;
   for (uint32_t i = 0; ok && i < names.n; i++)
