@@ -396,6 +396,16 @@ must "$meshc" compile "$net" --cpu x86-64-v3 --emit llvm -o kernels.ll -q
 check "text of LLVM" grep -q "^define void @" kernels.ll
 must "$meshc" compile "$net" --cpu aarch64 --emit asm -o kernels.s -q
 check "assembly of another processor" grep -q "fmla" kernels.s
+while read -r kind name ending writes; do
+  expect "$kind as $name" 2 "out:1:1: error: --emit $kind writes $writes, and '$name' ends in $ending.*E0601" "$meshc" compile "$net" --emit $kind -o $name
+done <<'END'
+shared foo.o .o a file that ends in .so
+obj foo.so .so a file that ends in .o
+asm foo.ll .ll a file that ends in .s
+exe foo.O .o an executable
+package foo.so .so a folder
+END
+check "nothing of them" test ! -e foo.o -a ! -e foo.so -a ! -e foo.ll -a ! -e foo.h
 expect "an unknown kind" 2 "emit:1:1: error: --emit takes package.exe.obj.shared.llvm.asm, not 'zip'" "$meshc" compile "$net" --emit zip -o no
 
 # -- another processor, emulated -----------------------------------------------------------------------------------

@@ -64,6 +64,14 @@ typedef enum PackageEmit {
   EMIT_ASM
 } PackageEmit;
 
+// -- package_check.c
+// Reads --emit, a PackageEmit. Returns false after an error.
+MUST_USE bool package_emit_kind(const Session *s, int *kind);
+// Returns the word for it: "shared".
+const char *package_emit_word(PackageEmit kind);
+// -- package_make.c
+// Returns what an output of graph g stands for: its dims, and the names of classes; no values.
+Result package_result(Session *s, const ProgTensor *t, const Graph *g);
 // -- package_programs.c
 // Selects the graphs of the parts. Returns false after an error.
 MUST_USE bool package_parts(Session *s, PackagePlan *plan);

@@ -310,49 +310,21 @@ static void report(const Session *s, const PackagePlan *plan, const char *path, 
                                plan->build[i].products ? " with products" : "");
 }
 
-static const char *const kinds[] = {"package", "exe", "obj", "shared", "llvm", "asm"};
-
-static bool read_emit(const Session *s, int *kind) {
-  return option_word(s->opt, OPTION_EMIT, countof(kinds), kinds, s->diag, kind);
-}
-
 // Objects and executables compute outputs, or generate text; executables also train.
 static bool can_emit(const Session *s, const PackagePlan *plan, int kind) {
   bool data = plan->trains && s->model->graph->spec.data[DATA_TRAIN].present;
   if (kind == EMIT_PACKAGE || package_emitted(plan) >= 0 || (kind == EMIT_EXE && data)) return true;
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_EMIT)->pos,
-             "--emit %s is for predict, and the model has no output", kinds[kind]);
+             "--emit %s is for predict, and the model has no output",
+             package_emit_word((PackageEmit)kind));
   return diag_hint(s->diag, "name values: --fetch NAME,...");
-}
-
-// Returns false after an error: --emit writes a file, and -o is empty or that of a folder.
-static bool names_file(const Session *s, int kind) {
-  const OptionUse *use = option_use(s->opt, OPTION_PACKAGE_OUT);
-  size_t n = strlen(use->text);
-  if (n && (kind == EMIT_PACKAGE || use->text[n - 1] != '/')) return true;
-  diag_error(s->diag, DIAG_USAGE, use->pos, "compile --emit %s writes a %s, and '%s' names none",
-             kinds[kind], kind == EMIT_PACKAGE ? "folder" : "file", use->text);
-  return diag_hint(s->diag, "name it: -o NAME");
-}
-
-bool package_check(Session *s) {
-  if (!option_given(s->opt, OPTION_PACKAGE_OUT)) {
-    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "compile writes a folder or file: name it");
-    return diag_hint(s->diag, "meshc compile %s -o DIR", s->opt->argument.at[0]);
-  }
-  int kind;
-  if (!read_emit(s, &kind) || !names_file(s, kind)) return false;
-  if (!session_for_gpu(s) || kind != EMIT_LLVM) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EMIT)->pos,
-             "--emit llvm is for CPUs");
-  return diag_hint(s->diag, "--emit asm writes PTX");
 }
 
 bool package_make(Session *s, PackageFacts *out) {
   PackagePlan plan = {0};
   int kind;
   const char *path = option_text(s->opt, OPTION_PACKAGE_OUT);
-  if (!read_emit(s, &kind) || !package_options(s, &plan) || !package_parts(s, &plan) ||
+  if (!package_emit_kind(s, &kind) || !package_options(s, &plan) || !package_parts(s, &plan) ||
       !can_emit(s, &plan, kind) || !package_builds(s, &plan))
     return false;
   bool ok = kind == EMIT_PACKAGE ? package_write(s, &plan, path)
