@@ -74,6 +74,27 @@ if [ -e "$build/meshc_runner" ]; then
 else
   skip
 fi
+# and so has the header of an object
+must "$meshc" compile iris.mesh --params iris.safetensors --cpu native --emit obj -o flower.o -q
+cat >names.c <<'END'
+#include "flower.h"
+static const char *const classes[] = flower_found_CLASSES, *const places[] = flower_probs_CLASSES_OF_class;
+const char *name(int number) { return number < 3 ? classes[number] : places[0]; }
+END
+expect "names in C" 0 '' cc -std=c99 -Wall -Wextra -Werror -pedantic -c names.c
+check "by their numbers" grep -q '^#define flower_found_CLASSES {"setosa", "versicolor", "virginica"} /\* the classes of its numbers, from 0 \*/$' flower.h
+cat >odd.mesh <<'END'
+dim b = 2, k = 3
+input x[b, k]
+input kind[b]: i32
+output best[b] = argmax[k](x)
+loss = mean[b](cross_entropy[k](x, kind))
+data train over b { x = synthetic(normal), kind = csv("train.csv", column = "species", classes = ("setosa*/", "what??/", "a 'b' \"c\"\\")) }
+END
+must "$meshc" compile odd.mesh --cpu native --emit obj -o odd.o -q
+printf '#include "odd.h"\n#include <stdio.h>\nint main(void) {\n  const char *const n[] = odd_best_CLASSES;\n  return printf("%%s, %%s, %%s\\n", n[0], n[1], n[2]) < 0;\n}\n' >odd.c
+must cc -std=c99 -Wall -Wextra -Werror -pedantic odd.c -o odd
+expect "strange names" 0 '^setosa\*/, what[?][?]/, a .b. "c"\\$' ./odd
 expect "eval without the training data" 0 'test accuracy' "$meshc" eval iris.mesh --params iris.safetensors
 expect "eval with a last batch of fewer rows than processors" 0 'test accuracy' \
   "$meshc" eval iris.mesh --params iris.safetensors --set b=28 --mesh p=4 --layout b=p

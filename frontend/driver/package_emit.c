@@ -214,6 +214,14 @@ static bool emit(Emitting *e, PackagePlan *plan, PackageEmit kind) {
          (kind == EMIT_EXE ? emit_exe(e) : emit_object(e, kind == EMIT_SHARED));
 }
 
+// Returns what the outputs stand for, by the numbers of their tensors.
+static const Result *results(Session *s, const Program *p, const Graph *g) {
+  Result *r = arena_array(s->arena, Result, p->ntensors + 1);
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (p->tensor[t].kind == TENSOR_OUTPUT) r[t] = package_result(s, &p->tensor[t], g);
+  return r;
+}
+
 bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit kind) {
   if (kind == EMIT_LLVM || kind == EMIT_ASM) return emit_text(s, plan, out, kind == EMIT_ASM);
   int part = package_emitted(plan) < 0 ? 0 : package_emitted(plan);
@@ -229,7 +237,8 @@ bool package_emit(Session *s, PackagePlan *plan, const char *out, PackageEmit ki
                 .folder = folder,
                 .package = arena_printf(s->arena, "%s/package", folder),
                 .interface = {s->arena, name, model ? model + 1 : s->opt->argument.at[0], program,
-                              c_names(s->arena, program), plan->generates}};
+                              c_names(s->arena, program), plan->generates,
+                              results(s, program, plan->part[part].of.graph)}};
   bool ok = emit(&e, plan, kind);
   remove_folder(folder);
   return ok;

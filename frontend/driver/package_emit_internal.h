@@ -10,6 +10,7 @@ typedef struct Interface {
   const Program *program;
   const char *const *names; // of its inputs and outputs in C, by their numbers
   bool text;                // it generates text
+  const Result *result;     // what its outputs stand for, by their numbers
 } Interface;
 // package_names.c: returns the text with every character that no name in C has replaced by '_', and
 // with '_' behind a word of C or C++.

@@ -51,12 +51,47 @@ static long number_of(const Interface *i, const ProgTensor *t) {
   return (long)(t - i->program->tensor);
 }
 
+// Writes a name as a string of C. No escape runs into the character behind it.
+static void put_string(FILE *f, const char *text) {
+  fputc('"', f);
+  for (; *text; text++)
+    if ((unsigned char)*text < ' ' || *text == 127)
+      fprintf(f, "\\%03o", (unsigned)*text);
+    else
+      fprintf(f, strchr("\"\\?", *text) ? "\\%c" : "%c", *text);
+  fputc('"', f);
+}
+
+// Writes the initial values of an array of names: "#define NAME_found_CLASSES {"cat", "dog"}". With
+// `dim` they are of the positions along it, else of the numbers of the output.
+static void put_names(FILE *f, const Interface *i, const char *name, const char *dim,
+                      const ClassNames *c) {
+  if (!c->n) return;
+  const char *of = dim ? c_name(i->arena, arena_printf(i->arena, "_OF_%s", dim)) : "";
+  fprintf(f, "#define %s_%s_CLASSES%s {", i->name, name, of);
+  for (uint32_t k = 0; k < c->n; k++) {
+    if (k) fputs(", ", f);
+    put_string(f, c->name[k]);
+  }
+  fprintf(f, "} /* the classes of its %s%s, from 0 */\n", dim ? "positions along " : "numbers",
+          dim ? dim : "");
+}
+
+// The names of the classes that the numbers of an output, or the positions along its dims, are.
+static void put_classes(FILE *f, const Interface *i, const ProgTensor *t, const char *name) {
+  const Result *r = &i->result[number_of(i, t)];
+  if (t->kind != TENSOR_OUTPUT) return;
+  put_names(f, i, name, NULL, &r->element);
+  for (int d = 0; d < t->rank; d++) put_names(f, i, name, r->dim[d], &r->axis[d]);
+}
+
 static void put_size(FILE *f, const Interface *i, const ProgTensor *t) {
   const char *name = i->names[number_of(i, t)];
   fprintf(f, "#define %s_%s_ELEMENTS %lld /* %s%s%s of %s: %s */\n", i->name, name,
           (long long)elements(t), t->kind == TENSOR_INPUT ? "input" : "output",
           strcmp(name, t->name) ? " " : "", strcmp(name, t->name) ? t->name : "",
           types[type_of(t->type)].c, shape_comment(i->arena, t));
+  put_classes(f, i, t, name);
 }
 
 static void put_pointer(FILE *f, const ProgTensor *t) {

@@ -174,15 +174,20 @@ static const char *kind_text(TensorKind k) {
   return text[k];
 }
 
-// Adds the names of the classes that an output consists of.
-static void put_classes(const Making *m, const ProgTensor *t, const Graph *g, json_t *out) {
-  const char *dim[MAX_RANK];
+Result package_result(Session *s, const ProgTensor *t, const Graph *g) {
+  const char **dim = arena_array(s->arena, const char *, t->rank + 1);
   Result r = {.name = t->name, .dim = dim, .array = {.type = t->type, .rank = t->rank}};
   for (int d = 0; d < t->rank; d++) {
-    dim[d] = result_dim(m->s, t->dim[t->declared[d]].name);
+    dim[d] = result_dim(s, t->dim[t->declared[d]].name);
     r.array.size[d] = t->dim[t->declared[d]].whole;
   }
-  result_classes(m->s, g, &r);
+  result_classes(s, g, &r);
+  return r;
+}
+
+// Adds the names of the classes that an output consists of.
+static void put_classes(const Making *m, const ProgTensor *t, const Graph *g, json_t *out) {
+  const Result r = package_result(m->s, t, g);
   result_classes_json(out, &r);
 }
 
