@@ -252,7 +252,8 @@ int cmd_explain(Session *s) {
   if (option_given(s->opt, OPTION_KERNELS) && form == FORM_TEXT)
     return explain_kernels(s, &c, name);
   bool against = option_given(s->opt, OPTION_AGAINST);
-  WhatIfDepth depth = against                                ? WHAT_IF_RULES
+  WhatIfDepth depth = form == FORM_DOT                       ? WHAT_IF_NONE
+                      : against                              ? WHAT_IF_RULES
                       : name                                 ? WHAT_IF_PINS
                       : option_given(s->opt, OPTION_VERBOSE) ? WHAT_IF_ALL
                                                              : WHAT_IF_BEST;
@@ -260,7 +261,8 @@ int cmd_explain(Session *s) {
   Explain *e = explain_new(s, &c, &of, depth);
   if (!e || !find_value(e, name, &value) || !sync_compile(s, &of, &sync)) return 0;
   if (sync.replicas) e->sync = sync_text(s, &sync);
-  if (against ? !explain_against(s, e) : !name && !explain_try_budget(s, &of, e)) return 0;
+  bool budget = !name && form != FORM_DOT; // the graph of values does not show it
+  if (against ? !explain_against(s, e) : budget && !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

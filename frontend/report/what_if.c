@@ -295,11 +295,12 @@ WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatI
   SearchTask task;
   w->simplified = made->simplified;
   if (!foresee_made(s, made, &w->now)) return NULL;
-  if (mesh_size(&s->model->mesh) < 2 || option_given(s->opt, OPTION_EXACT)) depth = WHAT_IF_RULES;
+  if (mesh_size(&s->model->mesh) < 2 || option_given(s->opt, OPTION_EXACT))
+    depth = depth < WHAT_IF_RULES ? depth : WHAT_IF_RULES;
   if (depth >= WHAT_IF_PINS) list_pins(&k);
   w->nrules = s->model->layout.n;
   w->without = arena_array(s->arena, WhatIf, w->nrules + w->npins + 1);
-  for (uint32_t i = 0; i < w->nrules; i++) ask_without_rule(&k, i);
+  for (uint32_t i = 0; depth >= WHAT_IF_RULES && i < w->nrules; i++) ask_without_rule(&k, i);
   for (uint32_t i = 0; i < w->npins; i++) ask_without_pin(&k, i);
   if (depth >= WHAT_IF_BEST) ask_idle(&k, made);
   if (depth >= WHAT_IF_BEST && planner_task(&k.quiet, 1, &s->model->mesh, 1, &task))

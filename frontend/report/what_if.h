@@ -26,6 +26,7 @@ typedef struct PinPlace {
 } PinPlace;
 
 typedef enum WhatIfDepth {
+  WHAT_IF_NONE,  // none, for a form that does not show them
   WHAT_IF_RULES, // leave out each layout rule
   WHAT_IF_PINS,  // also each layout(...); the graph must be that of session_select
   WHAT_IF_BEST,  // also compile the changed layouts that look best by estimate

@@ -344,8 +344,9 @@ static char *form_of(const char *what, const char *form, int *code) {
 
 typedef bool Holds(const char *run, const char *text);
 
-// Checks that one form of the output is valid and that a second run gives the same text.
-static void try_form(const char *what, const char *form, Holds *holds, Holds *more) {
+// Checks that one form of the output is valid and that a second run gives the same text. Returns
+// it.
+static const char *try_form(const char *what, const char *form, Holds *holds, Holds *more) {
   int code, again;
   const char *run = arena_printf(arena, "explain %s --format %s", what, form);
   char *text = form_of(what, form, &code), *other = form_of(what, form, &again);
@@ -354,6 +355,7 @@ static void try_form(const char *what, const char *form, Holds *holds, Holds *mo
   else if (strcmp(text, other) != 0)
     fault(run, "not the same twice");
   count(!code && !again && !strcmp(text, other) && holds(run, text) && (!more || more(run, text)));
+  return text;
 }
 
 static bool try_json(const char *what) {
@@ -370,10 +372,12 @@ static bool try_json(const char *what) {
   return good;
 }
 
-static void try_all(const char *what) {
-  if (!try_json(what)) return;
-  try_form(what, "html", page_holds, page_facts);
-  try_form(what, "dot", dot_holds, NULL);
+// Returns the page, or NULL if there is none.
+static const char *try_all(const char *what) {
+  if (!try_json(what)) return NULL;
+  const char *page = try_form(what, "html", page_holds, page_facts);
+  (void)try_form(what, "dot", dot_holds, NULL);
+  return page;
 }
 
 static const char *first_dim(const char *model) {
@@ -410,12 +414,11 @@ static KernelBytes kernel_bytes(const char *page) {
 // kernel that rematerialises a value which another kernel stores may move more than its separate
 // operations would: its saving is 0, not negative. So the sum may be too large by what such kernels
 // move, and by nothing if there are none.
-static void try_saved(const char *model) {
-  int code, again;
-  KernelBytes fused = kernel_bytes(form_of(model, "html", &code)),
-              apart =
-                  kernel_bytes(form_of(arena_printf(arena, "%s --no-fuse", model), "html", &again));
-  if (code || again) return; // try_all counts the failure
+static void try_saved(const char *model, const char *page) {
+  int code;
+  const char *other = form_of(arena_printf(arena, "%s --no-fuse", model), "html", &code);
+  KernelBytes fused = kernel_bytes(page), apart = kernel_bytes(other);
+  if (code) return;
   double more = fused.moved + fused.saved - apart.moved, rounding = 1e-6 * apart.moved;
   count((apart.saved <= 0 && more >= -rounding && more <= fused.vain + rounding) ||
         fault(model, "kernels move %.0f bytes and save %.0f, without fusion they move %.0f",
@@ -425,9 +428,9 @@ static void try_saved(const char *model) {
 static void try_model(const char *model) {
   ArenaMark mark = arena_mark(arena);
   const char *dim = first_dim(model);
-  try_all(model);
-  try_saved(model);
-  if (dim) try_all(arena_printf(arena, "%s --mesh p=2 --layout %s=p", model, dim));
+  const char *page = try_all(model);
+  if (page) try_saved(model, page);
+  if (dim) (void)try_all(arena_printf(arena, "%s --mesh p=2 --layout %s=p", model, dim));
   arena_reset(arena, mark);
 }
 
