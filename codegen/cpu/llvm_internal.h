@@ -40,6 +40,8 @@ MUST_USE bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const
 
 // Takes the code of the library out of the memory of this process. 50 MiB of it are mapped when
 // something was compiled. The pages stay in the page cache, and come back when they are used again.
+// That takes some milliseconds: a process that has compiled often keeps them, as it will compile
+// again.
 void llvm_rest(void);
 
 #endif

@@ -203,6 +203,13 @@ static void the_library_leaves_memory(void **state) {
   code_free(c);
 }
 
+static void a_process_that_compiles_often_keeps_the_library(void **state) {
+  enum { OFTEN = 9 };
+  Fixture *f = *state;
+  for (int i = 0; i < OFTEN; i++) code_free(load(f, NULL));
+  assert_true(resident_library() > 8 << 10);
+}
+
 static void cache_is_used(void **state) {
   Fixture *f = *state;
   char path[400];
@@ -345,6 +352,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(corrupt_entries_are_compiled_again, setup, teardown),
       cmocka_unit_test_setup_teardown(foreign_files_are_not_trusted, setup, teardown),
       cmocka_unit_test_setup_teardown(texts, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_process_that_compiles_often_keeps_the_library, setup,
+                                      teardown),
       cmocka_unit_test(widths_are_chosen),
       cmocka_unit_test(hash_is_sha256),
       cmocka_unit_test(loader_refuses),
