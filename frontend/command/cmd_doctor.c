@@ -18,7 +18,8 @@ static double measure_product(void) {
   const ProductWay *way = product_way(TYPE_F32, NULL);
   if (!way) return 0;
   float *x = mem_zeroed(3 * SIDE * SIDE, sizeof *x);
-  void *work = mem_aligned(MEMORY_ALIGN, (size_t)gemm_scratch(TYPE_F32, SIDE, SIDE));
+  int64_t scratch = gemm_scratch(&(Gemm){.factors = TYPE_F32}, SIDE, SIDE, SIDE);
+  void *work = mem_aligned(MEMORY_ALIGN, (size_t)scratch);
   Product p = {.factors = TYPE_F32,
                .type = TYPE_F32,
                .m = SIDE,

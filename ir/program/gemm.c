@@ -73,13 +73,23 @@ bool gemm_has_gaps(const Gemm *g) {
   return g->npieces > 0;
 }
 
-int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k) {
-  if (factors == TYPE_BF16) return BF16_GEMM_SCRATCH;
-  if (factors != TYPE_F32) return 0;
+// Returns the elements of a transposed A that are packed together: of all rows if B has more than
+// one block of columns, and of a group of tiles otherwise.
+static int64_t packed_rows(int64_t m, int64_t n, int64_t depth) {
+  if (depth * n <= F32_GEMM_BLOCK) return F32_GEMM_GROUP;
+  int64_t rows = clamp64(m, 0, F32_GEMM_WHOLE) + F32_GEMM_ROWS; // the last tile has as many as all
+  int64_t elements = ceil_div(rows * depth, F32_GEMM_LANES) * F32_GEMM_LANES;
+  return clamp64(elements, F32_GEMM_GROUP, F32_GEMM_WHOLE);
+}
+
+int64_t gemm_scratch(const Gemm *g, int64_t m, int64_t n, int64_t k) {
+  if (g->factors == TYPE_BF16) return BF16_GEMM_SCRATCH;
+  if (g->factors != TYPE_F32) return 0;
   int64_t columns = ceil_div(clamp64(n, 1, F32_GEMM_BLOCK), F32_GEMM_PANEL) * F32_GEMM_PANEL,
           depth = clamp64(k, 1, F32_GEMM_DEPTH), b = clamp64(depth * columns, 1, F32_GEMM_BLOCK),
+          a = g->ta ? packed_rows(m, columns, depth) : F32_GEMM_GROUP,
           totals = f32_gemm_is_long(k) ? F32_GEMM_TOTALS * dtype_bytes(TYPE_F64) : 0,
-          bytes = (F32_GEMM_GROUP + b) * dtype_bytes(TYPE_F32) + totals;
+          bytes = (a + b) * dtype_bytes(TYPE_F32) + totals;
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 

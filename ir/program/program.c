@@ -260,16 +260,18 @@ static int64_t matrix_scratch(const Program *p, const MatrixCall *m) {
   return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
+static int64_t scratch_of_gemm(const Gemm *g) {
+  return gemm_scratch(g, most_of(g->m), most_of(g->n), most_of(g->k));
+}
+
 int64_t program_scratch(const Program *p) {
   int64_t most = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
-    int64_t bytes =
-        in->kind == INSTR_ORDERED  ? scratch_of(p, &in->u.ordered)
-        : in->kind == INSTR_MATRIX ? matrix_scratch(p, &in->u.matrix)
-        : in->kind == INSTR_GEMM
-            ? gemm_scratch(in->u.gemm.factors, most_of(in->u.gemm.n), most_of(in->u.gemm.k))
-            : 0;
+    int64_t bytes = in->kind == INSTR_ORDERED  ? scratch_of(p, &in->u.ordered)
+                    : in->kind == INSTR_MATRIX ? matrix_scratch(p, &in->u.matrix)
+                    : in->kind == INSTR_GEMM   ? scratch_of_gemm(&in->u.gemm)
+                                               : 0;
     if (bytes > most) most = bytes;
   }
   return most;

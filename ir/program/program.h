@@ -272,12 +272,15 @@ enum {
   BF16_GEMM_SCRATCH = 856064, // bytes of work memory of a thread in a Gemm of bf16
   // Sizes of a Gemm of f32 (runtime/exec/f32_gemm.c), in elements.
   F32_GEMM_LANES = 16,
-  F32_GEMM_DEPTH = 384,        // most elements of k that a thread packs at a time
-  F32_GEMM_BLOCK = 384 * 480,  // most elements of a packed block of B
-  F32_GEMM_PANEL = 48,         // columns of a panel of B
-  F32_GEMM_ROWS = 14,          // most rows of a tile
-  F32_GEMM_GROUP = 384 * 168,  // most elements of A that are packed together
-  F32_GEMM_KEPT = 336,         // most rows whose sums are kept apart: of 4 panels in such a group
+  F32_GEMM_DEPTH = 384,       // most elements of k that a thread packs at a time
+  F32_GEMM_BLOCK = 384 * 480, // most elements of a packed block of B
+  F32_GEMM_PANEL = 48,        // columns of a panel of B
+  F32_GEMM_ROWS = 14,         // most rows of a tile
+  F32_GEMM_GROUP = 384 * 168, // most elements of A that are packed together
+  F32_GEMM_KEPT = 336,        // most rows whose sums are kept apart: of 4 panels in such a group
+  // Most elements of a transposed A that are packed for all blocks of columns of a slab: 114 tiles
+  // of 9.
+  F32_GEMM_WHOLE = 384 * 1026,
   F32_GEMM_LONG = 384 * 32,    // a longer sum has totals in f64
   F32_GEMM_TOTALS = 720 * 336, // most totals that are kept at a time
   // Thin products (runtime/exec/thin_product.c): most rows, least elements of B
@@ -304,8 +307,8 @@ typedef struct GemmDivision {
   int64_t each;
 } GemmDivision;
 GemmDivision gemm_division(const Gemm *g, int64_t m, int64_t n, int64_t batches, int64_t workers);
-// Returns the bytes of work memory of a thread in a Gemm.
-int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);
+// Returns the bytes of work memory of a thread in a Gemm with at most these sizes.
+int64_t gemm_scratch(const Gemm *g, int64_t m, int64_t n, int64_t k);
 static inline double gemm_flops(double m, double n, double k, double batches) {
   return 2 * m * n * k * batches;
 }

@@ -24,6 +24,12 @@ static void ahead_set(Ahead *x, const void *operand, bool transposed, int64_t ld
   x->end = x->at + x->width;
 }
 
+// Sets *x to tile q of A, which is packed with all others.
+static void ahead_packed(const Part *p, int64_t q, Ahead *x) {
+  int64_t size = p->rows * p->depth;
+  if (q < p->tiles) ahead_set(x, p->a, false, size, q, 1, 0, size);
+}
+
 // Sets *next to the part that is computed after p: of the next slab, block of columns, or product.
 // Returns false if there is none.
 static bool part_after(const Part *p, Part *next) {
@@ -36,6 +42,7 @@ static bool part_after(const Part *p, Part *next) {
   next->columns = clamp64(g->n, 0, BLOCK / DEPTH);
   next->rows = f32_most_rows[MOST_VECS - 1];
   next->group = GROUP / DEPTH / next->rows;
+  next->whole = false;
   return true;
 }
 
@@ -51,15 +58,20 @@ Coming f32_coming(const Part *p) {
   if (!part_after(p, &next)) return x;
   const Product *g = next.of;
   ahead_set(&x.b, g->b, g->tb, g->ldb, next.k, next.depth, next.column, next.columns);
-  ahead_set(&x.first, g->a, g->ta, g->lda, 0, clamp64(g->m, 0, tiles_together(&next) * next.rows),
-            next.k, next.depth);
+  if (!next.whole)
+    ahead_set(&x.first, g->a, g->ta, g->lda, 0, clamp64(g->m, 0, tiles_together(&next) * next.rows),
+              next.k, next.depth);
+  else if (next.column > 0)
+    ahead_packed(&next, 0, &x.first);
   return x;
 }
 
 void f32_ahead_of_tile(const Part *p, int64_t q, Coming *x) {
   const Product *g = p->of;
   int64_t tiles = tiles_together(p), from = row_of(p, clamp64(q + tiles, 0, p->tiles));
-  if (q % tiles == 0)
+  if (p->whole)
+    ahead_packed(p, q + 1, &x->a);
+  else if (q % tiles == 0)
     ahead_set(&x->a, g->a, g->ta, g->lda, from, clamp64(g->m - from, 0, tiles * p->rows), p->k,
               p->depth);
   if (p->total || p->turned || p->kept || q + 1 == p->tiles) return;

@@ -6,8 +6,9 @@
 //
 // B is packed where that pays, A if it is transposed (f32_pack.c). The panels of a block of columns
 // stay in the second level of cache while all rows of A are multiplied with them, as in Goto and
-// van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Of a transposed A a
-// group of tiles is packed at a time, again for each block of columns.
+// van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). A transposed A is
+// packed once for each slab, if it has few rows. Otherwise a group of tiles is packed at a time,
+// again for each block of columns.
 //
 // While a tile is computed, lines that are needed next are prefetched (f32_ahead.c).
 //
@@ -86,8 +87,13 @@ static void part_sizes(Part *p) {
 
 bool f32_part_step(Part *p) {
   int64_t k = p->of->k, n = p->of->n;
-  p->k += p->slab;
-  if (p->k >= k) p->k = 0, p->column += p->block;
+  if (p->whole) { // all columns of a slab
+    p->column += p->block;
+    if (p->column >= n) p->column = 0, p->k += p->slab;
+  } else { // all slabs of a block of columns
+    p->k += p->slab;
+    if (p->k >= k) p->k = 0, p->column += p->block;
+  }
   part_sizes(p);
   return p->k < k && p->column < n;
 }
@@ -108,14 +114,16 @@ static void divide_rows(Part *p, int panel) {
   p->tiles = ceil_div(p->of->m, p->rows);
 }
 
-// Sets p->block. A block of B and the next one, whose lines are prefetched, have room
+// Sets p->block and p->whole. A block of B and the next one, whose lines are prefetched, have room
 // in a second level of cache of 1 MiB. But if A is packed again for each block, blocks have twice
 // the size.
 static void divide_columns(Part *p, int panel, int64_t most) {
   const Product *g = p->of;
   int64_t deepest = g->k < most ? g->k : most, all = BLOCK / deepest / panel * panel,
           half = BLOCK / 2 / deepest / panel * panel;
-  int64_t limit = g->ta && !p->turned ? all : half;
+  p->whole =
+      g->ta && !p->total && !p->turned && g->n > all && p->tiles * p->rows * p->slab <= WHOLE;
+  int64_t limit = g->ta && !p->whole && !p->turned ? all : half;
   if (p->kept) {
     int64_t room = GROUP / g->m / panel * panel;
     limit = room < limit ? room : limit;
@@ -132,8 +140,9 @@ static void multiply(const Product *g, int64_t most, double *total, bool turned,
   if (keeps_sums(&p)) p.kept = work;
   divide_rows(&p, panel);
   divide_columns(&p, panel, most);
-  p.group = clamp64(GROUP / (p.slab * p.rows), 1, MOST_GROUP);
-  p.b = p.a + GROUP;
+  int64_t tile = p.slab * p.rows, packed = p.whole ? p.tiles * tile : GROUP;
+  p.group = p.whole ? p.tiles : clamp64(GROUP / tile, 1, MOST_GROUP);
+  p.b = p.a + ceil_div(packed, LANES) * LANES;
   part_sizes(&p);
   do {
     size_t bytes = (size_t)(g->m * f32_total_row(&p)) * sizeof *total;

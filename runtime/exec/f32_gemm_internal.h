@@ -14,6 +14,7 @@ enum {
   FEW_TILES = 16,                     // B is read in place for at most so many tiles of rows
   FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
+  WHOLE = F32_GEMM_WHOLE,             // the same if all of A is packed for each slab
   DEPTH = F32_GEMM_DEPTH,             // most elements of k in a slab
   BLOCK = F32_GEMM_BLOCK,             // most elements of a packed block of B
   AHEAD = 8                           // steps along k between a prefetch and the use
@@ -70,6 +71,7 @@ typedef struct Part {
   double *total;           // of the rows and columns, or NULL if sums are in C
   float *kept;             // of the rows and columns until they are complete, or NULL
   bool turned;             // C is stored transposed
+  bool whole;              // all tiles of A are packed, for all blocks of columns of a slab
 } Part;
 
 // Moves on to the part that is computed after p. Returns false if p is the last one.

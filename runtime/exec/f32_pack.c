@@ -93,7 +93,7 @@ WIDE static void pack_tiles(const Part *p, int64_t q, int64_t n, const float *a)
 }
 
 bool f32_left_in_place(const Part *p) {
-  return !p->of->ta || p->turned || p->columns <= FEW_COLUMNS;
+  return !p->of->ta || p->turned || (p->columns <= FEW_COLUMNS && !p->whole);
 }
 
 void f32_left(const Part *p, int64_t q, Tile *t) {
@@ -105,7 +105,8 @@ void f32_left(const Part *p, int64_t q, Tile *t) {
     t->a = a + row_of(p, q) * t->a_row;
     return;
   }
-  if (q % p->group == 0) pack_tiles(p, q, clamp64(p->tiles - q, 0, p->group), a);
+  bool packed = p->whole && p->column > 0; // for the first block of columns
+  if (q % p->group == 0 && !packed) pack_tiles(p, q, clamp64(p->tiles - q, 0, p->group), a);
   t->a_step = p->rows;
   t->a = p->a + q % p->group * p->rows * p->depth;
 }

@@ -64,9 +64,16 @@ static void check_parts(const Matrices *x, Product first, Product second, const 
   assert_memory_equal(whole, x->c, (size_t)(x->g.m * x->g.ldc) * sizeof *whole);
 }
 
-static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb, void *work) {
+// Returns the work memory of such a product, and not more: the sanitizer sees what lies beyond.
+static void *work_of(int64_t m, int64_t n, int64_t k, bool ta) {
+  Gemm g = {.factors = TYPE_F32, .ta = ta};
+  return aligned_alloc(64, (size_t)gemm_scratch(&g, m, n, k));
+}
+
+static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   const ProductWay *way = product_way(TYPE_F32, NULL);
   Matrices x = make(m, n, k, ta, tb);
+  void *work = work_of(m, n, k, ta);
   // the next product is of another shape, and one of its operands must not be prefetched yet
   Product next = {.ta = tb, .tb = ta, .m = n, .n = m, .k = k, .lda = x.g.ldb, .ldb = x.g.lda};
   next.a = m % 2 ? NULL : x.g.b;
@@ -83,7 +90,13 @@ static void check(int64_t m, int64_t n, int64_t k, bool ta, bool tb, void *work)
   if (!product_is_blas(way) && column < n)
     check_parts(&x, columns_of(&x.g, 0, column), columns_of(&x.g, column, n), whole, way, work);
   free(whole);
+  free(work);
   free_all(&x);
+}
+
+static bool is_here(void) {
+  const ProductWay *way = product_way(TYPE_F32, NULL);
+  return way && (!product_is_blas(way) || blas_reserve(1));
 }
 
 // The sizes lie on both sides of the limits at which operands are packed, read in place, or change
@@ -92,19 +105,27 @@ static void products(void **state) {
   (void)state;
   static const int64_t m[] = {1, 16, 47, 72, 73, 113}, n[] = {1, 10, 32, 33, 64, 100},
                        k[] = {1, 31, 191, 192, 385, 800};
-  const ProductWay *way = product_way(TYPE_F32, NULL);
-  if (!way) skip();
-  if (product_is_blas(way) && !blas_reserve(1)) skip();
-  int64_t scratch = gemm_scratch(TYPE_F32, n[countof(n) - 1], k[countof(k) - 1]);
-  void *work = aligned_alloc(64, (size_t)scratch);
+  if (!is_here()) skip();
   for (size_t i = 0; i < countof(m); i++)
     for (size_t j = 0; j < countof(n); j++)
       for (size_t l = 0; l < countof(k); l++)
-        for (int form = 0; form < 4; form++) check(m[i], n[j], k[l], form & 1, form & 2, work);
-  free(work);
+        for (int form = 0; form < 4; form++) check(m[i], n[j], k[l], form & 1, form & 2);
+}
+
+// A transposed A is packed once for several blocks of columns, if it has few rows. Half of the
+// columns are one block.
+static void blocks_of_columns(void **state) {
+  (void)state;
+  static const struct {
+    int64_t m, n, k;
+  } size[] = {{9, 500, 350}, {230, 481, 384}, {113, 530, 1000}, {1030, 500, 385}};
+  if (!is_here()) skip();
+  for (size_t i = 0; i < countof(size); i++)
+    for (int tb = 0; tb < 2; tb++) check(size[i].m, size[i].n, size[i].k, true, tb);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),
+                                     cmocka_unit_test(blocks_of_columns)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
