@@ -12,10 +12,11 @@
 //
 // While a tile is computed, lines that are needed next are prefetched (f32_ahead.c).
 //
-// If A is transposed and has many rows while B has few columns, the operands change their roles:
-// the transposed product is computed, whose operand B is then read in place, line after line, and
-// each tile is transposed when it is stored. Read in place as A, every row of memory would give a
-// tile 14 elements, and lines that are a power of two apart share a few places of the first cache.
+// In some products the operands change their roles: the transposed product is computed, and each
+// tile is transposed when it is stored. If A is transposed and has many rows while B has few
+// columns, A is then read in place as B, line after line. Read in place as A, every row of memory
+// would give a tile 14 elements, and lines that are a power of two apart share a few places of the
+// first cache. If B is transposed and A has few rows, A is packed instead of B, which is larger.
 //
 // If threads divide the columns, C is not read and written for each slab, but once: sums wait in
 // work memory until they are complete.
@@ -32,8 +33,11 @@
 enum {
   // Most rows of a product whose totals are kept at a time.
   LONG_ROWS = F32_GEMM_TOTALS / (BLOCK / (SUM_LEAF * SUM_MIDDLE)),
-  MOST_GROUP = 64,   // most tiles that are packed together
-  TURNED_DEPTH = 192 // fewest elements of k if operands change their roles
+  MOST_GROUP = 64,    // most tiles that are packed together
+  TURNED_DEPTH = 192, // fewest elements of k if operands change their roles
+  TURNED_MOST = 64,   // most rows of A if they change because B is transposed
+  // Rows of a tile then: lines that are a power of two apart have 8 places in the first cache.
+  TURNED_ROWS = 8
 };
 
 // -- parts ----------------------------------------------------------------------------------------
@@ -110,7 +114,8 @@ static bool keeps_sums(const Part *p) {
 
 // Sets p->tiles and p->rows. Tiles with panels of so many columns have at most p->rows rows.
 static void divide_rows(Part *p, int panel) {
-  p->rows = f32_most_rows[panel / LANES - 1];
+  bool few = p->turned && !p->of->ta;
+  p->rows = few ? TURNED_ROWS : f32_most_rows[panel / LANES - 1];
   p->tiles = ceil_div(p->of->m, p->rows);
 }
 
@@ -165,17 +170,18 @@ static void multiply_long(const Product *g, double *work) {
   }
 }
 
-// Returns whether the operands change their roles. All of A is then read in place.
+// Returns whether the operands change their roles. The left operand is then read in place.
 static bool is_turned(const Product *g) {
-  return g->ta && !g->tb && g->n <= FEW_COLUMNS && g->m > g->n && g->m % LANES == 0 &&
-         g->k >= TURNED_DEPTH;
+  if (g->ta == g->tb || g->k < TURNED_DEPTH) return false;
+  if (g->ta) return g->n <= FEW_COLUMNS && g->m > g->n && g->m % LANES == 0;
+  return g->m <= TURNED_MOST && g->n > g->m && g->m % LANES == 0;
 }
 
 // Computes the transposed product, whose left operand is B and whose right operand is A.
 static void multiply_turned(const Product *g, void *work) {
   Product t = *g;
-  t.a = g->b, t.lda = g->ldb, t.m = g->n;
-  t.b = g->a, t.ldb = g->lda, t.n = g->m;
+  t.a = g->b, t.lda = g->ldb, t.m = g->n, t.ta = !g->tb;
+  t.b = g->a, t.ldb = g->lda, t.n = g->m, t.tb = !g->ta;
   multiply(&t, DEPTH, NULL, true, work);
 }
 
