@@ -4,20 +4,22 @@
 // occupies a core: the others then wait at each meeting for the worker that has lost its core. Both
 // ways are timed, and the faster one is used until the next trial. There is a trial at the start,
 // when steps by all workers have become much slower than they were, and now and then. Trials that
-// change nothing become rarer. Long steps are always run by all workers, because a trial would cost
-// more than it gains.
+// change nothing become rarer, up to about one a second. Long steps are always run by all workers,
+// because a trial would cost more than it gains.
 #include "runtime/exec/crew.h"
 
 #include "ir/program/program.h"
 
 enum {
-  WINDOW = 16,    // steps by all workers after which a trial may begin
-  TRIAL = 8,      // steps of a trial; the first warms the caches and is not timed
+  WINDOW = 16,    // most steps by all workers after which a trial may begin
+  TRIAL = 8,      // most steps of a trial; the first warms the caches and is not timed
+  FEWEST = 4,     // fewest steps of either
   STAY_LEAST = 4, // windows until the next trial, after one that changed the crew
   STAY_MOST = 64  // and the most windows, after trials that changed nothing
 };
 
 static const double DISTURBED = 1.5; // so many times the fastest window of all workers
+static const double ENOUGH = 0.02;   // seconds after which a window or a trial ends, if not before
 
 bool crew_is_one(const Crew *c) { return c->state == CREW_TRY_ONE || c->state == CREW_ONE; }
 
@@ -55,7 +57,7 @@ static void window_of_one(Crew *c) { enter(c, --c->left <= 0 ? CREW_TRY_ALL : CR
 void crew_note(Crew *c, double seconds) {
   bool trial = c->state == CREW_TRY_ONE || c->state == CREW_TRY_ALL;
   if (c->steps++ > 0) c->spent += seconds;
-  if (c->steps < (trial ? TRIAL : WINDOW)) return;
+  if (c->steps < FEWEST || (c->spent < ENOUGH && c->steps < (trial ? TRIAL : WINDOW))) return;
   double *mean = crew_is_one(c) ? &c->one : &c->all;
   *mean = c->spent / (double)(c->steps - 1);
   switch (c->state) {
