@@ -11,7 +11,9 @@
 enum {
   LANES = F32_GEMM_LANES,
   MOST_VECS = F32_GEMM_PANEL / LANES, // vectors of a row of a tile
-  FEW_TILES = 16,                     // B is read in place for at most so many tiles of rows
+  MORE_TILES = 32,                    // B is read in place for at most so many tiles of rows
+  FEW_TILES = 16,                     // the same if its rows are whole pages apart
+  PAGE = 1024,                        // elements of a page
   FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
   WHOLE = F32_GEMM_WHOLE,             // the same if all of A is packed for each slab

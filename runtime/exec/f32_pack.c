@@ -3,7 +3,8 @@
 //
 // B is packed into panels of 48 columns, each with a row of 48 elements for each element of k. With
 // few tiles of rows it is read in place: a tile then waits less for lines that another core has
-// written than a copy would, because it multiplies meanwhile.
+// written than a copy would, because it multiplies meanwhile. Rows of B that are whole pages apart
+// share a few places of the first cache: they are packed sooner.
 //
 // A is read in place. Only if it is transposed are tiles of rows packed together: neighbours in
 // memory are then elements of different tiles, and each tile for itself would fetch their lines
@@ -58,7 +59,8 @@ static void pack_columns(const Part *p, const float *b) {
 }
 
 bool f32_right_in_place(const Part *p) {
-  return !p->of->tb && p->tiles <= FEW_TILES && p->columns % LANES == 0;
+  int64_t few = p->of->ldb % PAGE ? MORE_TILES : FEW_TILES;
+  return !p->of->tb && p->tiles <= few && p->columns % LANES == 0;
 }
 
 const float *f32_right(const Part *p) {
