@@ -141,6 +141,10 @@ static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
 static inline LLVMValueRef narrow(Emit *e, LLVMValueRef x) {
   return fp_narrow(e, x, type_like(e, e->f32, x));
 }
+// Emits bool x, which is false in lanes without an element (Emit.mask).
+static inline LLVMValueRef used_lanes(Emit *e, LLVMValueRef x) {
+  return is_vector(x) && e->mask ? bit_and(e, x, e->mask) : x;
+}
 // Emits an i1: whether any lane of bool x is true.
 static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
   return is_vector(x) ? emit_unary(e, "llvm.vector.reduce.or", x) : x;

@@ -356,8 +356,8 @@ static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
 static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
   LLVMValueRef last = int_like(c->x[0], c->s->step - 1), zero = zero_of(c);
   LLVMValueRef low = int_less(e, c->x[0], zero);
-  LLVMValueRef high = int_cmp(e, LLVMIntSGT, c->x[0], last), bad = bit_or(e, low, high);
-  if (is_vector(bad) && e->mask) bad = bit_and(e, bad, e->mask);
+  LLVMValueRef high = int_cmp(e, LLVMIntSGT, c->x[0], last),
+               bad = used_lanes(e, bit_or(e, low, high));
   LLVMBasicBlockRef found = if_begin(e, any_lane(e, bad));
   report(e, c, bad);
   if_end(e, found);

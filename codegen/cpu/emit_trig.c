@@ -110,7 +110,8 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, a.n, n);
   LLVMBuildStore(b, a.r, r);
   LLVMBuildStore(b, a.tail, tail);
-  LLVMValueRef large = greater(e, absolute(e, x), 0x1p20);
+  // lanes without an element may hold anything, such as infinity
+  LLVMValueRef large = used_lanes(e, greater(e, absolute(e, x), 0x1p20));
   LLVMBasicBlockRef rare = if_begin(e, any_lane(e, large));
   Angle big = reduce_large(e, x);
   LLVMBuildStore(b, pick(e, large, big.n, a.n), n);
