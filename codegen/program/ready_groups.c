@@ -44,19 +44,9 @@ static void heap_swap(ReadyHeap *h, uint32_t i, uint32_t j) {
   h->at[j] = swap;
 }
 
-// Returns the first node that group i stores, or another node if it stores none. Nodes of the graph
-// are in the order of their first use.
-static NodeId first_stored(const ListScheduler *l, uint32_t i) {
-  const Group *g = &l->f->group[i];
-  NodeId first = g->nstored ? g->stored[0] : g->node[0];
-  for (uint32_t j = 1; j < g->nstored; j++)
-    if (g->stored[j] < first) first = g->stored[j];
-  return first;
-}
-
 static ReadyGroup ready_entry(const ListScheduler *l, uint32_t i) {
   Priority priority = (Priority)l->priority[i];
-  int64_t rank = priority == PRIORITY_LATE ? first_stored(l, i) : memory_growth(l, i);
+  int64_t rank = priority == PRIORITY_LATE ? l->needed[i] : memory_growth(l, i);
   uint32_t part = l->part ? l->part[i] : 0;
   return (ReadyGroup){.part = part, .priority = priority, .rank = rank, .group = i};
 }

@@ -5,9 +5,10 @@
 // one has its values in memory; what follows holds within each. Among several it is the one that
 // makes memory grow least, and then the earlier one. Rematerialised groups and gathers of
 // parameters have a worse priority: they run when nothing else is ready, in the order of their
-// first use, so that few layers have theirs at once. Worst of all, sums over processors that the
-// backward pass does not need run at the end, where all processors meet anyway. An example is the
-// sum of a loss that is only shown. If collectives overlap with computation:
+// first use, also that by others of them, so that few layers have theirs at once. Worst of all,
+// sums over processors that the backward pass does not need run at the end, where all processors
+// meet anyway. An example is the sum of a loss that is only shown. If collectives overlap with
+// computation:
 //
 //   - A sum over processors (all-reduce, reduce-scatter) begins as soon as it can.
 //   - Groups that need such a sum wait. The link between processors then has the time of the

@@ -96,6 +96,33 @@ static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) 
   return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
+// Returns the first node that group i stores, or another node if it stores none. Nodes of the graph
+// are in the order of their first use.
+static NodeId first_stored(const ListScheduler *l, uint32_t i) {
+  const Group *g = &l->f->group[i];
+  NodeId first = g->nstored ? g->stored[0] : g->node[0];
+  for (uint32_t j = 1; j < g->nstored; j++)
+    if (g->stored[j] < first) first = g->stored[j];
+  return first;
+}
+
+// Sets l->needed[i] of each group of PRIORITY_LATE to the first node that it stores, or to that of a
+// group of this priority that waits for it, if that is earlier. A call that gathers the scales of
+// all layers is needed for the last layer, which the backward pass begins with, and so are then
+// their casts for all layers: what is gathered for other layers must not come before these.
+static void find_needed(Arena *a, ListScheduler *l) {
+  l->needed = arena_array(a, NodeId, l->f->ngroups + 1);
+  for (uint32_t i = l->f->ngroups; i-- > 0;) {
+    if (l->priority[i] != PRIORITY_LATE) continue;
+    NodeId first = first_stored(l, i);
+    if (!l->needed[i] || first < l->needed[i]) l->needed[i] = first;
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      NodeId *on = &l->needed[l->deps->on[j]];
+      if (!*on || l->needed[i] < *on) *on = l->needed[i];
+    }
+  }
+}
+
 // Sets l->part, the micro-batch in which each group runs: the last one on whose rows it depends. A
 // group that depends on no rows, such as a gather of parameters or its clone for the backward pass,
 // runs in that of its first reader. A sum that only outputs read (PRIORITY_LAST) comes after all.
@@ -145,6 +172,7 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
       if (!f->after_commit[i]) l->waits[i]++;
     }
   }
+  find_needed(a, l);
   find_parts(a, l);
   for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
   for (uint32_t i = 0; i < n; i++)

@@ -19,8 +19,8 @@ typedef enum Priority {
 typedef struct ReadyGroup {
   uint32_t part; // its micro-batch: the first of all comes first, whatever its priority
   Priority priority;
-  int64_t rank; // by how many bytes the memory in use grows when it runs; PRIORITY_LATE: its first
-                // node, because these groups run in the order of first use
+  int64_t rank; // by how many bytes the memory in use grows when it runs; PRIORITY_LATE: see
+                // ListScheduler.needed, because these groups run in the order of first use
   uint32_t group;
 } ReadyGroup;
 // A binary heap, the group to take next first. A group may be in it several times: only the entry
@@ -39,6 +39,7 @@ typedef struct ListScheduler {
   bool *backward;            // by group: the backward pass has it or needs it
   bool *standing, *gathered; // by group, see find_standing
   uint8_t *priority;         // by group: its Priority
+  NodeId *needed;            // by group of PRIORITY_LATE: its place in their order, see find_needed
   uint32_t *part;            // by group: its micro-batch, see find_parts; NULL: a step has only one
   RegionId *region;          // by group: the loop in which it runs, 0: none
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come

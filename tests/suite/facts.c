@@ -236,6 +236,13 @@ static const struct {
      "hosts=128,gpus=8 --machine a100x1024 --layout "
      "b=hosts,heads=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts,gradients/all=hosts",
      "9GiB"},
+    // the scales and shifts of all layers are gathered in one call, which comes first
+    {"examples/gpt.mesh",
+     "--set t=2048 --set vocab=50304 --set b=1536 --set heads=96 --set k=128 --mesh "
+     "hosts=128,gpus=8 --machine a100x1024 --layout "
+     "b=hosts,heads=gpus,ff=gpus,vocab=gpus,soft/t=gpus,parameters/all=hosts+gpus,"
+     "gradients/all=hosts+gpus",
+     "8GiB"},
     {"examples/llama.mesh",
      "--set queries=8 --set half=64 --set k=128 --set vocab=32000 --set groups=8 --set ff=28672 "
      "--set t=4096 --set b=64 --mesh hosts=8,gpus=8 --machine h100x512 --layout "
