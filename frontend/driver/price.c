@@ -5,12 +5,13 @@
 //
 // Where it is more than a processor has, a model that is its own only sample is compiled for the
 // memory that there is, as the compiler does it, unless that is far from enough. Other samples are
-// compiled again at two recompute levels: one for all segments of the forward pass and, if that
-// fits, one for cheap values and gathered parameters. Between them the compiler recomputes one
-// segment more with each level. The least share of the segments that fits is interpolated between
-// none and all of them:
+// compiled again at some recompute levels. Where little memory lacks, the first one is that for
+// cheap values. Else it is that for all segments of the forward pass and, if it fits, that for
+// cheap values and all that was gathered. If that fits, too, those below it follow, down to the
+// first that fits. If not, the compiler recomputes one segment more with each level from there on,
+// and the least share of the segments that fits is interpolated between none and all of them:
 //
-//   share = (memory without - limit) / (memory without - memory with all), time alike
+//   share = (memory with none - limit) / (memory with none - memory with all), time alike
 //
 // Of a model that is its own only sample each program is compiled once: of layouts whose lowered
 // graphs are equal the price of the first is taken.
@@ -108,28 +109,37 @@ static SearchPrice price_between(const SearchPrice *none, const SearchPrice *all
 }
 
 // Sets *all, the price with all segments recomputed, which fits, to that of the least recomputation
-// that fits.
+// that fits: of kinds of values only or, where the highest level of these does not fit, of some of
+// the segments.
 static bool recompute_less(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
                            SearchPrice *all) {
+  static const int levels[] = {AGAIN_GATHERS, AGAIN_PARAMETERS, AGAIN_CHEAP};
   double memory = p->task->memory;
-  SearchPrice some;
-  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_GATHERS, .plain = plain}, &some))
-    return false;
-  if (some.peak > memory) {
-    some = price_between(&some, all, (some.peak - memory) / (some.peak - all->peak));
-    some.peak = memory; // rounded, it might be above
+  int programs = all->programs;
+  bool fits = true;
+  for (size_t i = 0; i < countof(levels) && fits; i++) {
+    SearchPrice less;
+    ProgramWay way = {.again = levels[i], .plain = plain};
+    if (!price_at(p, mesh, layout, way, &less)) return false;
+    programs++;
+    fits = less.peak <= memory;
+    if (!fits && i > 0) break;
+    if (!fits) {
+      less = price_between(&less, all, (less.peak - memory) / (less.peak - all->peak));
+      less.peak = memory; // rounded, it might be above
+    }
+    *all = less;
   }
-  some.programs = all->programs + 1;
-  *all = some;
+  all->programs = programs;
   return true;
 }
 
 // Sets *all, the price with all segments recomputed, which does not quite fit, to that of another
-// level if it needs less memory: of cheap values and gathered parameters only, or, if this does not
-// fit either, of all that can be recomputed.
+// level if it needs less memory: of cheap values and gathered parameters only, of all that was
+// gathered, or, if these do not fit either, of all that can be recomputed.
 static bool recompute_other(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
                             SearchPrice *all) {
-  static const int levels[] = {AGAIN_GATHERS, AGAIN_ALL};
+  static const int levels[] = {AGAIN_PARAMETERS, AGAIN_GATHERS, AGAIN_ALL};
   for (size_t i = 0; i < countof(levels) && all->peak > p->task->memory; i++) {
     ProgramWay way = {.again = levels[i], .plain = plain};
     SearchPrice other;
@@ -143,25 +153,35 @@ static bool recompute_other(const Pricer *p, const Mesh *mesh, const Layout *lay
 }
 
 // Sets *price to that of the least recomputation that fits, or of that which needs least memory.
-// `none`: the price without recomputation, NULL: not known. Full recomputation is priced first,
-// because many layouts do not fit even then.
+// Full recomputation is priced first, because many layouts do not fit even then.
+static bool recompute_some(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                           SearchPrice *price) {
+  double memory = p->task->memory;
+  ProgramWay way = {.again = AGAIN_SEGMENTS, .plain = plain};
+  if (!price_at(p, mesh, layout, way, price)) return false;
+  price->again = 1;
+  if (price->peak <= memory) return recompute_less(p, mesh, layout, plain, price);
+  return price->peak > NEAR * memory || recompute_other(p, mesh, layout, plain, price);
+}
+
+// As recompute_some. none: the price without recomputation, NULL: not known. Where that needs
+// little more than the memory, recomputing cheap values is likely to be enough.
 static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
                       const SearchPrice *none, SearchPrice *price) {
   double memory = p->task->memory;
-  SearchPrice all;
-  if (!price_at(p, mesh, layout, (ProgramWay){.again = AGAIN_SEGMENTS, .plain = plain}, &all))
-    return false;
-  all.again = 1;
-  bool good = true;
-  if (all.peak <= memory)
-    good = recompute_less(p, mesh, layout, plain, &all);
-  else if (all.peak <= NEAR * memory)
-    good = recompute_other(p, mesh, layout, plain, &all);
-  *price = none && none->peak < all.peak ? *none : all;
+  ProgramWay way = {.again = AGAIN_CHEAP, .plain = plain};
+  SearchPrice again = {.peak = (double)INFINITY};
+  int programs = none ? none->programs : 0;
+  if (none && none->peak <= NEAR * memory) {
+    if (!price_at(p, mesh, layout, way, &again)) return false;
+    if (again.peak > memory) programs++;
+  }
+  if (again.peak > memory && !recompute_some(p, mesh, layout, plain, &again)) return false;
+  *price = none && none->peak < again.peak ? *none : again;
   price->unlimited = none ? none->seconds : 0;
   price->unlimited_peak = none ? none->peak : 0;
-  price->programs = all.programs + (none ? none->programs : 0);
-  return good;
+  price->programs = again.programs + programs;
+  return true;
 }
 
 // Sets *price, which needs more than the memory, to that of the plain placement if this needs less
