@@ -47,6 +47,9 @@ const PlaceGraph *place_graph(Arena *a, const Graph *g);
 // nodes as g. The collectives that `lower` makes from the result have no reason text.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
+// Returns a hash of what a layout asks of the values of g, which has the nodes of the graph of
+// `of`. On one mesh layouts with equal hashes have equal placements, but for reason texts.
+uint64_t place_asked(const PlaceGraph *of, const Graph *g, const Layout *layout);
 // Returns a text that says what decided the sharding of node n, such as "h -> cols (layout, line
 // 21)", or "h -> cols (--layout)" for a rule of a command line. `diag` knows which of its sources
 // are such; NULL: none.

@@ -218,7 +218,8 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
       .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
   Pricer *p = arena_new_of(s->arena, Pricer);
   const Graph *model;
-  *p = (Pricer){.s = s, .task = out, .known = price_table(s->arena)};
+  *p =
+      (Pricer){.s = s, .task = out, .asked = price_table(s->arena), .known = price_table(s->arena)};
   out->price = price_layout;
   out->pricer = p;
   if (of) p->of = *of;

@@ -13,8 +13,8 @@
 //
 //   share = (memory with none - limit) / (memory with none - memory with all), time alike
 //
-// Of a model that is its own only sample each program is compiled once: of layouts whose lowered
-// graphs are equal the price of the first is taken.
+// Of a model that is its own only sample each program is compiled once: of layouts that ask the
+// same of all values, or whose lowered graphs are equal, the price of the first is taken.
 //
 // What does not quite fit with all segments is also priced with none, at the highest level, and
 // with the plain placement: where parameters are gathered, the clones of all segments may need more
@@ -292,9 +292,10 @@ static bool recompute_known(const Probe *probe, Session *s, Compilation *c, Sear
          recompute_whole(p, s, c, probe->known, price);
 }
 
-// As price_layout, of a model that is its own only sample.
-static bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
-                        SearchPrice *out) {
+// Compiles a model that is its own only sample, and sets *out to its price. Keeps it in *asked, the
+// entry of what the layout asks.
+static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                          KnownPrice *asked, SearchPrice *out) {
   Session s;
   Compilation c;
   Probe probe = {.p = p};
@@ -306,14 +307,40 @@ static bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout,
     else
       set_figures(p, &s, &c, out);
     if (probe.known) probe.known->none = *out;
+    asked->none = *out;
     out->programs = !probe.old;
-    SearchPrice none = *out;
-    if (may_recompute(p, hint, &none)) good = recompute_known(&probe, &s, &c, out);
-    out->unlimited = none.seconds;
-    out->unlimited_peak = none.peak;
+    if (may_recompute(p, hint, &asked->none)) {
+      good = recompute_known(&probe, &s, &c, out);
+      asked->memory = good ? p->task->memory : 0;
+      asked->within = *out;
+    }
   }
   arena_free(s.arena);
   return good;
+}
+
+// Sets *out to the price of a layout that asks what another one did, if that is known.
+static bool take_asked(const Pricer *p, const KnownPrice *asked, SearchHint hint,
+                       SearchPrice *out) {
+  if (!asked->none.programs) return false;
+  bool within = may_recompute(p, hint, &asked->none);
+  if (within && asked->memory != p->task->memory) return false;
+  *out = within ? asked->within : asked->none;
+  out->programs = 0;
+  out->asked = true;
+  return true;
+}
+
+// As price_layout, of a model that is its own only sample.
+static bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                        SearchPrice *out) {
+  KnownPrice own = {0}, *asked = &own;
+  if (p->asked) asked = price_known(p->asked, search_asked(1, p->task->priced, mesh, layout));
+  if (!take_asked(p, asked, hint, out) && !compile_whole(p, mesh, layout, hint, asked, out))
+    return false;
+  out->unlimited = asked->none.seconds;
+  out->unlimited_peak = asked->none.peak;
+  return true;
 }
 
 bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,

@@ -17,7 +17,9 @@ typedef struct Pricer {
   Session *s;
   const SearchTask *task;
   Selected of;
-  PriceTable *known; // of a model that is its own only sample; or NULL
+  // Of a model that is its own only sample, by what layouts ask of its values, and by lowered
+  // graphs; or NULL.
+  PriceTable *asked, *known;
 } Pricer;
 
 // The callback `price` of a SearchTask; `with` is a Pricer. Not thread-safe.

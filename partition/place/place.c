@@ -11,6 +11,7 @@
 //                the pointwise nodes that use it (place_gather.c)
 //   5. reduce    a minimum cut decides per axis where partial sums are reduced (place_reduce.c)
 //   6. settle    a value that all users read in one sharding is settled in it (place_users.c)
+#include "ir/base/hash.h"
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -123,14 +124,43 @@ static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *g, const 
   return p;
 }
 
+static void resolve_request(const Graph *g, const Layout *layout, const Requester *of,
+                            Request *out) {
+  request_resolve(g, layout, &of->subject, out);
+  if (!of->given) memset(out->soft, 0, sizeof out->soft);
+}
+
 static void resolve_requests(Placer *p) {
   const PlaceGraph *of = p->graph;
   Request *request = arena_array(p->arena, Request, of->nrequesters);
-  for (uint32_t i = 0; i < of->nrequesters; i++) {
-    request_resolve(p->g, p->result.layout, &of->requester[i].subject, &request[i]);
-    if (!of->requester[i].given) memset(request[i].soft, 0, sizeof request[i].soft);
-  }
+  for (uint32_t i = 0; i < of->nrequesters; i++)
+    resolve_request(p->g, p->result.layout, &of->requester[i], &request[i]);
   for (NodeId n = 1; n <= graph_count(p->g); n++) p->request[n] = &request[of->requester_of[n]];
+}
+
+static uint64_t hash_axes(uint64_t h, Axes x) { return hash_bytes(hash_word(h, x.n), x.at, x.n); }
+
+static uint64_t hash_request(uint64_t h, const Request *w, int rank) {
+  for (int k = 0; k < rank; k++)
+    h = hash_word(hash_axes(hash_axes(h, w->hard[k]), w->soft[k]), w->replicated[k]);
+  return h;
+}
+
+uint64_t place_asked(const PlaceGraph *of, const Graph *g, const Layout *layout) {
+  uint64_t h = FNV_START;
+  Request w;
+  for (uint32_t i = 0; i < of->nrequesters; i++) {
+    resolve_request(g, layout, &of->requester[i], &w);
+    h = hash_request(h, &w, of->requester[i].subject.dims.n);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    DeclId target = g->output.at[i].kind == OUT_UPDATE ? g->output.at[i].target : 0;
+    if (!target || g->decl.at[target - 1].node) continue; // that node is a requester
+    Subject s = subject_of_decl(g, target);
+    request_resolve(g, layout, &s, &w);
+    h = hash_request(h, &w, s.dims.n);
+  }
+  return h;
 }
 
 static Placer *place_all(Placer *p) {

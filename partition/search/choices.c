@@ -152,6 +152,7 @@ void joint_new(Joint *j, Arena *a, const SearchTask *t, SearchResult *r) {
   space_dims(&j->space, a, t);
   space_sets(&j->space);
   j->slot = arena_array(a, Tried *, SLOTS);
+  j->alike = arena_array(a, Tried *, SLOTS);
   for (uint32_t i = 0; i < t->npriced; i++) j->nodes += (double)graph_count(t->priced[i].graph);
   for (int64_t n = mesh_size(t->mesh); n > 0; n /= 2) j->work += WORK_A_DOUBLING;
   find_useful(j);
@@ -186,10 +187,39 @@ bool joint_spend(Joint *j, double work) {
 
 double joint_estimates(const Joint *j, double n) { return n * j->nodes / ESTIMATES_A_PRICE; }
 
+uint64_t search_asked(uint32_t n, const SearchSample *sample, const Mesh *mesh,
+                      const Layout *layout) {
+  uint64_t h = FNV_START;
+  for (int k = 0; k < mesh->naxes; k++)
+    h = hash_word(h ^ fnv_text(mesh->axis[k].name), (uint64_t)mesh->axis[k].size);
+  for (uint32_t i = 0; i < n; i++) {
+    Graph g = *sample[i].graph;
+    g.mesh = mesh;
+    h = hash_word(h, place_asked(sample[i].known, &g, layout));
+  }
+  return h;
+}
+
+// Returns the first choice that was estimated and asks the same of all values: c itself, if there
+// is none.
+static Tried *first_alike(Joint *j, Tried *c) {
+  const SearchTask *t = j->task;
+  c->asked = search_asked(t->nsamples, t->sample, c->choice.mesh, &c->choice.layout);
+  uint32_t at = (uint32_t)(c->asked >> 40) % SLOTS;
+  while (j->alike[at] && j->alike[at]->asked != c->asked) at = (at + 1) % SLOTS;
+  if (!j->alike[at]) j->alike[at] = c;
+  return j->alike[at];
+}
+
 bool joint_estimate(Joint *j, Tried *c) {
   if (c->estimated) return true;
-  if (!joint_spend(j, joint_estimates(j, 1))) return false;
-  c->choice.cost = search_cost(j->task, c->choice.mesh, &c->choice.layout);
+  Tried *alike = j->every ? first_alike(j, c) : c; // other searches come to few such choices
+  if (alike->estimated)
+    c->choice.cost = alike->choice.cost;
+  else if (joint_spend(j, joint_estimates(j, 1)))
+    c->choice.cost = search_cost(j->task, c->choice.mesh, &c->choice.layout);
+  else
+    return false;
   c->over = c->choice.cost.memory > j->task->memory;
   c->estimated = true;
   j->result->estimated++;
@@ -197,6 +227,7 @@ bool joint_estimate(Joint *j, Tried *c) {
 }
 
 double search_work(const SearchPrice *p) {
+  if (p->asked) return 0;
   return p->programs ? p->programs : 1.0 / PLACEMENTS_A_PRICE;
 }
 

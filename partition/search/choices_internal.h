@@ -15,6 +15,7 @@
 typedef struct Tried {
   SearchChoice choice;
   const char *key; // mesh and layout as text, rules sorted: equal for equal choices
+  uint64_t asked;  // search_asked of the samples for estimates, once it is estimated
   uint8_t family;  // kind of the move or the seed that led here; some of each kind are priced
   bool estimated, priced;
   bool expanded;   // its moves are in the table
@@ -37,6 +38,7 @@ typedef struct Joint {
   const Tried *best; // of the priced choices that fit the memory, or NULL
   TriedList all;     // in the order in which the search came to them
   Tried **slot;      // hash table over `key`, open addressing
+  Tried **alike;     // the same over `asked`: of those that ask the same the first one
   double work;       // work that may still be done, in nodes of graphs that are compiled
   double nodes;      // nodes of all samples together: the work of one price
   bool every;        // all choices of the space are being priced

@@ -51,6 +51,7 @@ typedef struct SearchPrice {
   // The number of programs that were compiled for the price, one for all samples. 0: the layout was
   // placed, and its program had been priced before, of another layout.
   int programs;
+  bool asked; // of a layout that asks the same of all values: nothing was placed
 } SearchPrice;
 
 // What the search knows of a layout before it has a price.
@@ -146,6 +147,10 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t);
 // If none fits, n is 0 and `smallest` needs least memory of those priced. Deterministic. The result
 // lives in `a`.
 SearchResult *search_best(Arena *a, const SearchTask *t);
+// Returns a hash of the mesh and of what the layout asks of all values of n samples. Layouts for
+// which it is equal have equal placements.
+uint64_t search_asked(uint32_t n, const SearchSample *sample, const Mesh *mesh,
+                      const Layout *layout);
 // Returns the work of a price, in compiled programs.
 double search_work(const SearchPrice *p);
 // Returns whether the estimate of choice a is better than that of b: it takes fewer seconds, at

@@ -170,6 +170,35 @@ static void test_a_rule_of_a_tensor_replaces_general_ones(void **state) {
   EXPECT(&m, true, "");
 }
 
+static uint64_t asked(Model *m) {
+  uint64_t hash = place_asked(place_graph(m->a, m->g), m->g, &m->layout);
+  arena_free(m->a);
+  return hash;
+}
+
+// A soft rule that splits nothing beside the hard ones asks for nothing: the placement is the same.
+static void test_layouts_that_ask_the_same(void **state) {
+  (void)state;
+  Model m;
+  start(&m);
+  rule(&m, "b", 0);
+  uint64_t hard = asked(&m);
+  start(&m);
+  rule(&m, "b", 0);
+  rule(&m, "b", 0)->soft = true;
+  assert_true(asked(&m) == hard);
+  start(&m);
+  rule(&m, "b", 0)->soft = true;
+  assert_true(asked(&m) != hard);
+  start(&m);
+  rule(&m, "b", 1);
+  assert_true(asked(&m) != hard);
+  start(&m);
+  rule(&m, "b", 0);
+  rule(&m, "h", 0)->scope = LAYOUT_PARAMETERS;
+  assert_true(asked(&m) != hard);
+}
+
 static void test_explain(void **state) {
   (void)state;
   Model m;
@@ -220,6 +249,7 @@ int main(void) {
       cmocka_unit_test(test_warnings),
       cmocka_unit_test(test_soft_rules_give_way),
       cmocka_unit_test(test_a_rule_of_a_tensor_replaces_general_ones),
+      cmocka_unit_test(test_layouts_that_ask_the_same),
       cmocka_unit_test(test_explain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
