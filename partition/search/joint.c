@@ -24,6 +24,8 @@
 static const double ALIKE = 1e-3;
 // Recomputation leaves at least so much of the time of a step.
 static const double LEAST_TIME = 0.85;
+// Recomputation leaves at least so much of what it left at least so far.
+static const double SAVES_MORE = 0.7;
 // Prices are at least so many times the estimate, as a share of the least such quotient so far.
 static const double NEARLY = 0.8;
 
@@ -182,13 +184,34 @@ static int by_both(const void *x, const void *y) {
   return p != q ? (p < q ? -1 : 1) : by_peak(x, y);
 }
 
-// Prices a choice that does not fit without recomputation: with it, where it may be among those
-// that take less than *worst seconds, which is updated. Returns false if no work is left.
-static bool price_again(Joint *j, Tried *c, double *worst) {
+// What prices with recomputation have shown so far.
+typedef struct Again {
+  double worst; // seconds of the worst choice that is kept
+  double share; // of the memory that a program does not keep between steps recomputation left at
+                // least so much, where it did not suffice; 0: not known
+} Again;
+
+// Returns whether a choice that does not fit without recomputation may fit with it, and then be
+// among those that are kept.
+static bool may_help(const Joint *j, const Tried *c, const Again *seen) {
+  const SearchPrice *p = &c->choice.price;
+  double least = p->kept + SAVES_MORE * seen->share * (p->peak - p->kept);
+  return LEAST_TIME * p->unlimited < seen->worst && least <= j->task->memory;
+}
+
+// Prices a choice that does not fit without recomputation: with it, where that may help. Updates
+// *seen. Returns false if no work is left.
+static bool price_again(Joint *j, Tried *c, Again *seen) {
+  SearchPrice before = c->choice.price, *price = &c->choice.price;
   if (c->priced || c->impossible) return true;
-  if (LEAST_TIME * c->choice.price.unlimited >= *worst) return joint_take_preview(j, c), true;
+  if (!may_help(j, c, seen)) return joint_take_preview(j, c), true;
   if (!joint_price(j, c)) return false;
-  if (c->priced && joint_fits(j, c) && c->choice.price.seconds < *worst) *worst = worst_kept(j);
+  if (!c->priced) return true;
+  double share = (price->peak - before.kept) / (before.peak - before.kept);
+  if (!joint_fits(j, c))
+    seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
+  else if (price->seconds < seen->worst)
+    seen->worst = worst_kept(j);
   return true;
 }
 
@@ -199,11 +222,11 @@ static bool price_over(Joint *j, const TriedList *over) {
   if (!over->n) return true;
   Tried **fast = arena_copy(j->a, over->at, over->n * sizeof *fast);
   Tried **small = arena_copy(j->a, over->at, over->n * sizeof *small);
-  double worst = worst_kept(j);
+  Again seen = {.worst = worst_kept(j)};
   qsort(fast, over->n, sizeof *fast, by_both);
   qsort(small, over->n, sizeof *small, by_peak);
   for (uint32_t i = 0; i < over->n; i++)
-    if (!price_again(j, small[i], &worst) || !price_again(j, fast[i], &worst)) return false;
+    if (!price_again(j, small[i], &seen) || !price_again(j, fast[i], &seen)) return false;
   return true;
 }
 
