@@ -106,8 +106,8 @@ static NodeId first_stored(const ListScheduler *l, uint32_t i) {
   return first;
 }
 
-// Sets l->needed[i] of each group of PRIORITY_LATE to the first node that it stores, or to that of a
-// group of this priority that waits for it, if that is earlier. A call that gathers the scales of
+// Sets l->needed[i] of each group of PRIORITY_LATE to the first node that it stores, or to that of
+// a group of this priority that waits for it, if that is earlier. A call that gathers the scales of
 // all layers is needed for the last layer, which the backward pass begins with, and so are then
 // their casts for all layers: what is gathered for other layers must not come before these.
 static void find_needed(Arena *a, ListScheduler *l) {
