@@ -244,13 +244,7 @@ Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nm
 // Recompute levels (remat) for PipelineOptions.again: cheap values; these and gathered parameters;
 // these and all that was gathered; the lowest level with all segments of the forward pass; the
 // highest.
-enum {
-  AGAIN_CHEAP = 1,
-  AGAIN_PARAMETERS,
-  AGAIN_GATHERS,
-  AGAIN_ALL = 1 << 30,
-  AGAIN_SEGMENTS = -1
-};
+enum { AGAIN_CHEAP = 1, AGAIN_PARAMETERS, AGAIN_GATHERS, AGAIN_ALL = 1 << 30, AGAIN_SEGMENTS = -1 };
 typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
