@@ -3,6 +3,11 @@
 # begins with `. "$(dirname "$0")/common.sh"`, which leaves it at the root of the repository, and ends with `finish`.
 set -u
 
+# Under nohup SIGHUP is ignored, also by programs that are started there: a runner takes the default again.
+if [ -z "${MESHC_TEST_HUP:-}" ] && env --default-signal=HUP true 2>/dev/null; then
+  exec env --default-signal=HUP MESHC_TEST_HUP=default "$0" "$@"
+fi
+
 # absolute PATH: the caller's paths may be relative to the folder in which it started the runner
 absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 meshc=${MESHC:+$(absolute "$MESHC")} data=${MESHC_DATA:+$(absolute "$MESHC_DATA")}
