@@ -34,9 +34,9 @@ const int stage_name_count = countof(stage_names);
 // budget, levels that recompute 1/4, 2/4 and 3/4 of the segments are compiled, too, because
 // recomputing all of them may need more memory.
 enum { SEGMENTS_TRIED = 4 };
-// A sparing search of a level gives up if the program that recomputes all cheap values and that of
-// the last level, all segments with their loops and collectives, need more than FAR times the
-// budget. Of 78 programs of layouts of examples/moe none needs less than 0.87 of the smaller one at
+// A sparing search of a level gives up if the programs of the levels that save most as a rule need
+// more than FAR times the budget: all cheap values, and all segments, where there are loops step by
+// step. Of 78 programs of layouts of examples/moe none needs less than 0.87 of the smaller one at
 // its best level.
 static const double FAR = 1.2;
 
@@ -212,7 +212,7 @@ static int first_as_small(const Trials *t) {
 // Returns whether a sparing search gives up: the levels that save most as a rule are far from the
 // budget. Then notes their bytes.
 static bool is_hopeless(Trials *t) {
-  const int saving[] = {REMAT_BASE_LEVELS, t->c->levels};
+  const int saving[] = {REMAT_BASE_LEVELS, t->c->collected->region.n ? t->c->levels : t->all};
   if (!t->opt->sparing || t->all <= REMAT_BASE_LEVELS) return false;
   for (size_t i = 0; i < countof(saving); i++)
     if ((double)bytes_of_level(t, saving[i]) <= FAR * (double)t->opt->memory) return false;
@@ -234,9 +234,9 @@ static bool some_level_fits(Trials *t) {
 // Returns the first recompute level whose program fits the memory budget (see first_fitting). If
 // none fits, returns that one of the levels tried whose program needs least memory. *bytes gets the
 // bytes that the program of the returned level needs, *trials the number of programs that were
-// compiled.
+// compiled, *gave_up whether a sparing search gave up.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes,
-                         int *trials) {
+                         int *trials, bool *gave_up) {
   Arena *scratch = arena_new();
   Trials t = {.opt = opt,
               .c = c,
@@ -251,6 +251,7 @@ static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64
     fits = level_fits(&t, REMAT_BASE_LEVELS + rest * i / SEGMENTS_TRIED);
   *bytes = fits && t.best ? t.fitted : t.least;
   *trials = t.n;
+  *gave_up = hopeless;
   int level = fits || t.best != t.all || opt->sparing ? t.best : first_as_small(&t);
   arena_free(scratch);
   return level;
@@ -270,7 +271,7 @@ static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilati
   out->least = whole ? program_bytes(out->compiled->program) : 0;
   if (!opt->memory || (whole && out->least <= opt->memory)) return;
   out->levels = remat_levels(a, out->collected);
-  out->again = fitting_level(opt, out, &out->least, &out->trials);
+  out->again = fitting_level(opt, out, &out->least, &out->trials, &out->gave_up);
   if (out->again) out->again_text = remat_level_text(a, out->again, out->levels);
   timings_end(opt->timings, "budget", 0);
   bool wanted = !opt->sparing || out->least <= opt->memory;
@@ -377,6 +378,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   bool tries = over && !far && out->placement;
   if (tries) compute_plain(a, opt, end, out);
   out->plain_tried = tries;
+  out->gave_up |= far;
   // The result is a Program now, whose instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   if (opt->gpu) return load_on_gpu(opt, d, out);

@@ -162,17 +162,9 @@ static bool is_simpler(const PlanReport *r) {
   return false;
 }
 
-// Returns whether a layout fits with the micro-batches of the model.
-static bool fits_undivided(const PlanReport *r) {
-  for (uint32_t i = 0; i < r->found->npriced; i++)
-    if (r->found->priced[i].price.peak <= r->task.memory) return true;
-  return false;
-}
-
 // Returns what is proven about the best layout, where the prices of all layouts are the predictions
 // of their programs. Of other numbers of micro-batches than that of the model some are tried.
 static const char *proven_text(const PlanReport *r) {
-  if (r->use->accumulate && !fits_undivided(r)) return "without micro-batches none fits: proven";
   const char *with = r->found->ndivided ? "without micro-batches " : "";
   return arena_printf(r->s->arena, "%snone takes %s: proven", with,
                       is_simpler(r) ? "a thousandth less time" : "less time");
@@ -184,8 +176,10 @@ static const char *proof_text(const PlanReport *r) {
   const SearchResult *f = r->found;
   return f->proven && r->task.npriced == 1 ? proven_text(r)
          : f->proven ? "none has a lower price: proven; prices are extrapolated from short models"
-         : f->all    ? "some need recomputation, whose price is interpolated, so that is no proof"
-                     : "not all, so that is no proof";
+         : !f->all   ? "not all, so that is no proof"
+         : r->task.npriced == 1
+             ? "some may fit with recomputation that was not tried, so that is no proof"
+             : "some need recomputation, whose price is interpolated, so that is no proof";
 }
 
 const char *plan_searched_text(const PlanReport *r) {

@@ -228,6 +228,7 @@ static void set_figures(const Pricer *p, Session *s, const Compilation *c, Searc
   add_sample(s->arena, p, c, 1, out);
   out->peak = (double)program_bytes(c->compiled->program);
   out->kept = out->peak - (double)c->compiled->program->arena_bytes;
+  out->open = out->peak > p->task->memory;
 }
 
 // Returns whether a program is worth compiling with recomputation. none: its price without.
@@ -272,6 +273,7 @@ static bool recompute_whole(const Pricer *p, Session *s, const Compilation *c, K
   if (!session_program(s, s->arena, c->selected, &p->of, way, &within)) return false;
   set_figures(p, s, &within, price);
   price->peak = fmin(price->peak, (double)within.least); // of programs that do not fit
+  price->open = within.gave_up;
   price->programs += within.trials / TRIALS_A_PROGRAM;
   if (!known) return true;
   known->memory = p->task->memory;

@@ -189,6 +189,8 @@ typedef struct Again {
   double worst; // seconds of the worst choice that is kept
   double share; // of the memory that a program does not keep between steps recomputation left at
                 // least so much, where it did not suffice; 0: not known
+  double open;  // the least seconds, without recomputation, of choices that might fit if more were
+                // recomputed than was tried
 } Again;
 
 // Returns whether a choice that does not fit without recomputation may fit with it, and then be
@@ -204,29 +206,34 @@ static bool may_help(const Joint *j, const Tried *c, const Again *seen) {
 static bool price_again(Joint *j, Tried *c, Again *seen) {
   SearchPrice before = c->choice.price, *price = &c->choice.price;
   if (c->priced || c->impossible) return true;
-  if (!may_help(j, c, seen)) return joint_take_preview(j, c), true;
+  double open = before.kept <= j->task->memory ? fmin(seen->open, before.unlimited) : seen->open;
+  if (!may_help(j, c, seen)) return seen->open = open, joint_take_preview(j, c), true;
   if (!joint_price(j, c)) return false;
   if (!c->priced) return true;
   double share = (price->peak - before.kept) / (before.peak - before.kept);
-  if (!joint_fits(j, c))
+  if (!joint_fits(j, c)) {
+    if (price->open) seen->open = open;
     seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
-  else if (price->seconds < seen->worst)
+  } else if (price->seconds < seen->worst)
     seen->worst = worst_kept(j);
   return true;
 }
 
 // Prices choices that do not fit without recomputation: in turn the one that lacks least memory,
 // which is the most likely to fit, and one that lacks more, but is faster. Returns false if the
-// work is used up before.
-static bool price_over(Joint *j, const TriedList *over) {
+// work is used up before. Sets *open to the least seconds that a choice may take of which it is not
+// known whether it fits.
+static bool price_over(Joint *j, const TriedList *over, double *open) {
+  *open = (double)INFINITY;
   if (!over->n) return true;
   Tried **fast = arena_copy(j->a, over->at, over->n * sizeof *fast);
   Tried **small = arena_copy(j->a, over->at, over->n * sizeof *small);
-  Again seen = {.worst = worst_kept(j)};
+  Again seen = {.worst = worst_kept(j), .open = (double)INFINITY};
   qsort(fast, over->n, sizeof *fast, by_both);
   qsort(small, over->n, sizeof *small, by_peak);
   for (uint32_t i = 0; i < over->n; i++)
     if (!price_again(j, small[i], &seen) || !price_again(j, fast[i], &seen)) return false;
+  *open = LEAST_TIME * seen.open;
   return true;
 }
 
@@ -268,7 +275,11 @@ static bool price_all(Joint *j) {
   if (times > (alone ? SMALL_SPACE : 1)) sort_by_estimate(j, &list);
   bool all = preview_all(j, &list, &over) && list.n == j->result->candidates;
   j->work = most / 2;
-  j->result->all = j->result->proven = price_over(j, &over) && all;
+  double open;
+  j->result->all = price_over(j, &over, &open) && all;
+  Tried *best = best_besides(j, NULL, 0);
+  double least = best && joint_fits(j, best) ? best->choice.price.seconds : (double)INFINITY;
+  j->result->proven = j->result->all && open >= least;
   return true;
 }
 

@@ -47,6 +47,7 @@ typedef struct SearchPrice {
   double kept; // of the peak, what programs keep between steps: parameters, states; 0: not known
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
+  bool open;              // it does not fit, but might if more were recomputed than was tried
   bool final;             // no other program of it is to be compiled
   // The number of programs that were compiled for the price, one for all samples. 0: the layout was
   // placed, and its program had been priced before, of another layout.
