@@ -436,7 +436,7 @@ static const char *climb(Loaded *l, double share) {
   }
   const SearchResult *all = joint_search(a, &l->task, true);
   const SearchResult *some = joint_search(a, &l->task, false);
-  if (!all->proven) return "the space is too large: the case is none";
+  if (!all->all) return "the space is too large: the case is none";
   double least = price_products(l->task.pricer, mesh_size(l->task.mesh));
   for (uint32_t i = 0; i < all->npriced; i++)
     if (!(all->priced[i].price.seconds >= least * (1 - 1e-9)))
