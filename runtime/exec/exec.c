@@ -609,10 +609,11 @@ static void run_worker(void *exec, int worker) {
 
 // Chooses e->crew, the number of workers (threads) that run a step: all, or one. If no instruction
 // is divided among workers (e->small), one worker runs the steps of one processor. Otherwise the
-// faster choice is measured (crew.h). The choice does not affect results.
+// faster choice is measured (crew.h). The choice does not affect results. Where results of single
+// instructions are looked at, one worker runs the step.
 static void choose_crew(Exec *e) {
-  bool alone = e->alone || (e->small && e->own == 1);
-  e->crew = alone || e->probe || crew_is_one(&e->choice) ? 1 : e->workers;
+  bool alone = e->alone || (e->small && e->own == 1) || e->probe || e->nonfinite;
+  e->crew = alone || crew_is_one(&e->choice) ? 1 : e->workers;
 }
 
 static void run_crew(Exec *e) {
@@ -622,7 +623,8 @@ static void run_crew(Exec *e) {
     run_worker(e, 0);
   else
     team_run(e->team, run_worker, e);
-  if (e->workers > 1 && !e->probe && !e->alone) crew_note(&e->choice, clock_seconds() - began);
+  if (e->workers > 1 && !e->probe && !e->nonfinite && !e->alone)
+    crew_note(&e->choice, clock_seconds() - began);
 }
 
 void exec_step_begins(Exec *e, int64_t step, bool commit) {
