@@ -289,7 +289,7 @@ typedef struct Compilation {
   int trials;             // programs that were compiled to find the level
   const char *again_text; // what the recompute level rematerialises, or NULL
   bool plain;             // placed by place_plain, which needs less memory than `place`
-  bool gave_up;           // a sparing search ended before all that it tries otherwise
+  bool gave_up;           // sparing: other recompute levels, or place_plain, were not tried
   bool plain_tried;       // place_plain was tried, because no program of `place` fits the budget
   int64_t least;          // with a budget: memory in bytes of the program at the chosen level
   PartitionFacts partition;

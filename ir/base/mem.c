@@ -148,8 +148,8 @@ static bool stream_reserve(Stream *s, size_t bytes) {
 
 static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
   Stream *s = cookie;
-  if (!stream_reserve(s, s->n + n + 1))
-    return -1; // only that: mem_stream_close reports it, when the stream is not locked
+  // The lock of the stream is held here, so mem_stream_close reports that there is no memory.
+  if (!stream_reserve(s, s->n + n + 1)) return -1;
   memcpy(s->at + s->n, bytes, n);
   s->n += n;
   return (ssize_t)n;

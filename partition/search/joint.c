@@ -207,15 +207,20 @@ static bool price_again(Joint *j, Tried *c, Again *seen) {
   SearchPrice before = c->choice.price, *price = &c->choice.price;
   if (c->priced || c->impossible) return true;
   double open = before.kept <= j->task->memory ? fmin(seen->open, before.unlimited) : seen->open;
-  if (!may_help(j, c, seen)) return seen->open = open, joint_take_preview(j, c), true;
+  if (!may_help(j, c, seen)) {
+    seen->open = open;
+    joint_take_preview(j, c);
+    return true;
+  }
   if (!joint_price(j, c)) return false;
   if (!c->priced) return true;
   double share = (price->peak - before.kept) / (before.peak - before.kept);
   if (!joint_fits(j, c)) {
     if (price->open) seen->open = open;
     seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
-  } else if (price->seconds < seen->worst)
+  } else if (price->seconds < seen->worst) {
     seen->worst = worst_kept(j);
+  }
   return true;
 }
 

@@ -52,7 +52,9 @@ typedef struct SearchPrice {
   // The number of programs that were compiled for the price, one for all samples. 0: the layout was
   // placed, and its program had been priced before, of another layout.
   int programs;
-  bool asked; // of a layout that asks the same of all values: nothing was placed
+  // The price of an earlier layout was taken, whose rules come to the same requests for all values
+  // (place_asked). Nothing was placed or compiled for this one.
+  bool asked;
 } SearchPrice;
 
 // What the search knows of a layout before it has a price.

@@ -24,7 +24,7 @@ static void ahead_set(Ahead *x, const void *operand, bool transposed, int64_t ld
   x->end = x->at + x->width;
 }
 
-// Sets *x to tile q of A, which is packed with all others.
+// Sets *x to the lines of tile q of A, where all tiles of a slab are packed at once.
 static void ahead_packed(const Part *p, int64_t q, Ahead *x) {
   int64_t size = p->rows * p->depth;
   if (q < p->tiles) ahead_set(x, p->a, false, size, q, 1, 0, size);
