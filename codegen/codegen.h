@@ -106,7 +106,7 @@ typedef struct StoreOptions {
   // Not with `like`.
   bool freely;
 } StoreOptions;
-Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store);
+Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gpu);
 const char *order_note(const void *order, NodeId n);
 
 // The kinds of groups that fuse.c makes. A group is a set of nodes that one instruction computes,

@@ -233,8 +233,8 @@ static void store_as(Chooser *c, DeclId d, const DimList *order) {
 
 // Returns the orders by least estimated cost. `plain` has the orders by requests alone, from which
 // the search starts. What only the search needs is in `scratch`.
-static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const Rows *rows) {
-  OrderClasses *s = order_classes(scratch, plain, rows);
+static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const OrderFacts *facts) {
+  OrderClasses *s = order_classes(scratch, plain, facts);
   order_search(s, plain);
   Chooser c = chooser_new(a, plain->from);
   c.classes = s;
@@ -257,17 +257,18 @@ static void chooser_release(const Chooser *c) {
   arena_release(c->a, c->requested);
 }
 
-Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store) {
+Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gpu) {
   bug_context("order", 0);
   Rows rows = rows_find(a, g, NULL);
+  OrderFacts facts = {.rows = &rows, .vectors = !gpu};
   Chooser plain = chooser_new(a, g);
   if (store->like) store_like(&plain, store->like);
   plain.free = store->freely && !store->like && updates_tensors(g);
   request_all(&plain);
   make_graph(&plain);
   Arena *scratch = arena_new();
-  Chooser best = by_cost(a, scratch, &plain, &rows);
-  double was = order_graph_cost(&plain, &rows), is = order_graph_cost(&best, &rows);
+  Chooser best = by_cost(a, scratch, &plain, &facts);
+  double was = order_graph_cost(&plain, &facts), is = order_graph_cost(&best, &facts);
   bool taken = is <= WORTH * was && was - is >= LEAST_SAVED;
   chooser_release(taken ? &plain : &best);
   if (!taken) best = plain;

@@ -227,10 +227,10 @@ static void find_targets(OrderClasses *s) {
   }
 }
 
-OrderClasses *order_classes(Arena *a, const Chooser *plain, const Rows *rows) {
+OrderClasses *order_classes(Arena *a, const Chooser *plain, const OrderFacts *facts) {
   const Graph *g = plain->from;
   OrderClasses *s = arena_new_of(a, OrderClasses);
-  *s = (OrderClasses){.a = a, .g = g, .rows = rows, .plain = plain};
+  *s = (OrderClasses){.a = a, .g = g, .facts = facts, .plain = plain};
   s->of = arena_array(a, ClassId, graph_count(g) + 1);
   s->target = arena_array(a, NodeId, graph_count(g) + 1);
   s->classes = arena_array(a, uint32_t, BUCKETS);

@@ -47,10 +47,16 @@ typedef struct OrderUse {
   uint32_t next; // another use with the same hash
 } OrderUse;
 
+// What costs depend on beside the graph and the orders.
+typedef struct OrderFacts {
+  const Rows *rows;
+  bool vectors; // kernels compute vectors of neighbours, as on a CPU; false on a GPU
+} OrderFacts;
+
 typedef struct OrderClasses {
   Arena *a;
   const Graph *g;
-  const Rows *rows;
+  const OrderFacts *facts;
   const Chooser *plain;     // the orders by requests alone
   VEC(OrderClass) cls;      // entry 0 is unused
   VEC(OrderUse) use;        // entry 0 is unused
@@ -63,7 +69,7 @@ typedef struct KnownCosts KnownCosts;
 
 // Finds the classes and uses of graph plain->from. The orders of classes that are not fixed are
 // empty.
-OrderClasses *order_classes(Arena *a, const Chooser *plain, const Rows *rows);
+OrderClasses *order_classes(Arena *a, const Chooser *plain, const OrderFacts *facts);
 static inline bool class_is_free(const OrderClass *c) {
   return c->kind != CLASS_NONE && c->kind != CLASS_FIXED && c->kind != CLASS_DERIVED &&
          c->dims.n > 1;
@@ -75,12 +81,12 @@ DimList order_read(const OrderClasses *s, NodeId n, NodeId with);
 // -- order_cost.c
 // Returns the cost of node n of graph g in ns, if its arguments have orders arg[i] and its result
 // has order `result`. An argument without an order (a number) is NULL.
-double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[3],
+double order_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimList *const arg[3],
                   const DimList *result);
 // Returns the cost in ns of a copy of `bytes` bytes from one order to another; 0 if they are equal.
 double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes);
 // Returns the cost in ns of all nodes of the graph that `c` has made.
-double order_graph_cost(const Chooser *c, const Rows *rows);
+double order_graph_cost(const Chooser *c, const OrderFacts *facts);
 
 // -- order_known.c
 // Returns the cost in ns of use number `use`, with the orders that its classes have now.

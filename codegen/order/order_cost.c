@@ -20,6 +20,7 @@ static const double TRANSPOSED = 1.02; // time of a product with a transposed ar
 static const double DOWN =
     1.7;             // time to read a large matrix down its columns, relative to along them
 enum { LANES = 16 }; // f32 elements of a vector
+static const double JOIN = 5; // ns to join the lanes of a vector to one result
 
 // Returns whether the common dims of a and b have the same sequence in both. Dims of one element
 // may be anywhere.
@@ -95,32 +96,70 @@ static double reading_cost(const Graph *g, NodeId n) {
   return elements < THIN_ELEMENTS ? 0 : (double)node_bytes(g, n) / BYTE_RATE * DOWN;
 }
 
-static double contract_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[2],
-                            const DimList *result) {
+// Returns the time in which a kernel joins the lanes of a vector to each element of `result`.
+static double joining_cost(const Graph *g, const OrderFacts *facts, const DimList *result) {
+  return facts->vectors ? JOIN * (double)list_elements(g->dims, result) : 0;
+}
+
+// Returns the time of a kernel that computes a contraction.
+static double kernel_cost(const Graph *g, const OrderFacts *facts, const Node *x,
+                          const DimList *const arg[2], const DimList *result) {
+  DimId last = order_last(g, arg[0]);
+  bool joins = last == order_last(g, arg[1]) && last != order_last(g, result);
+  double reading = fmax(reading_cost(g, x->args[0]), reading_cost(g, x->args[1]));
+  return fmax(multiplications(g, x) / kernel_rate(g, arg[0], arg[1], result), reading) +
+         (joins ? joining_cost(g, facts, result) : 0);
+}
+
+// Returns the elements of the rows that are summed along memory: the product of the sizes of the
+// last dims of `order` that `result` does not have.
+static double row_elements(const Graph *g, const DimList *order, const DimList *result) {
+  double row = 1;
+  for (int i = order->n - 1; i >= 0 && !dims_has(result, order->at[i]); i--)
+    row *= (double)dim_get(g->dims, order->at[i])->size;
+  return row;
+}
+
+// Returns the time of a reduction of a value with order `from`, as far as it depends on orders.
+// Lanes are joined for each result. It counts for rows that are shorter than a vector: beside
+// longer ones, which come from memory, it is small.
+static double reduction_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimList *from,
+                             const DimList *result) {
+  double row = row_elements(g, from, result);
+  return stream(g, result, from, (double)node_bytes(g, n)) +
+         (row > 1 && row < LANES ? joining_cost(g, facts, result) : 0);
+}
+
+static double contract_cost(const Graph *g, const OrderFacts *facts, NodeId n,
+                            const DimList *const arg[2], const DimList *result) {
   const Node *x = graph_node(g, n);
-  const DimList *a = arg[0], *b = arg[1];
   for (int i = 0; i < 2; i++) // one argument has all dims: a reduction, bound by memory
     if (list_has_all(arg[i], arg[1 - i]))
       return stream(g, arg[1 - i], arg[i], (double)node_bytes(g, x->args[1 - i])) +
-             stream(g, result, arg[i], (double)node_bytes(g, n));
+             reduction_cost(g, facts, n, arg[i], result);
   GemmForm form;
   const char *why;
   if (!is_patches(g, x->args[0]) && !is_patches(g, x->args[1]) &&
-      gemm_form_in(g, rows, 0, x, arg, result, &form, &why))
+      gemm_form_in(g, facts->rows, 0, x, arg, result, &form, &why))
     return library_cost(g, &form);
-  double reading = fmax(reading_cost(g, x->args[0]), reading_cost(g, x->args[1]));
-  return fmax(multiplications(g, x) / kernel_rate(g, a, b, result), reading);
+  return kernel_cost(g, facts, x, arg, result);
 }
 
 static double window_cost(const Graph *g, NodeId n, const DimList *arg, const DimList *result) {
   return stream(g, arg, result, (double)node_bytes(g, n));
 }
 
-static double gather_cost(const Graph *g, NodeId n, const DimList *const arg[3],
-                          const DimList *result) {
+// Returns the time of a take or of a sum into rows of a table. If vectors run along a dim that the
+// table does not have, each of their elements is in another row.
+static double gather_cost(const Graph *g, const OrderFacts *facts, NodeId n,
+                          const DimList *const arg[3], const DimList *result) {
   const Node *x = graph_node(g, n);
-  if (x->op == OP_TAKE) return stream(g, arg[0], result, (double)node_bytes(g, n));
-  return stream(g, result, arg[0], (double)node_bytes(g, x->args[0]));
+  bool takes = x->op == OP_TAKE;
+  const DimList *table = takes ? arg[0] : result, *loops = takes ? result : arg[0];
+  double bytes = (double)node_bytes(g, takes ? n : x->args[0]);
+  DimId v = order_last(g, loops);
+  if (facts->vectors && v && !dims_has(table, v)) return bytes / BYTE_RATE * STRIDED;
+  return stream(g, table, loops, bytes);
 }
 
 static double point_cost(const Graph *g, NodeId n, const DimList *const arg[3],
@@ -144,14 +183,14 @@ static double merge_cost(const Graph *g, NodeId n, const DimList *arg) {
   return order_copy_cost(g, arg, &list, (double)node_bytes(g, x->args[0]));
 }
 
-double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[3],
+double order_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimList *const arg[3],
                   const DimList *result) {
   const Node *x = graph_node(g, n);
   switch (op_row((Op)x->op)->cls) {
-  case CONTRACT: return arg[0] && arg[1] ? contract_cost(g, rows, n, arg, result) : 0;
+  case CONTRACT: return arg[0] && arg[1] ? contract_cost(g, facts, n, arg, result) : 0;
   case POINTWISE: return point_cost(g, n, arg, result);
-  case REDUCE: return arg[0] ? stream(g, result, arg[0], (double)node_bytes(g, n)) : 0;
-  case GATHER: return arg[0] ? gather_cost(g, n, arg, result) : 0;
+  case REDUCE: return arg[0] ? reduction_cost(g, facts, n, arg[0], result) : 0;
+  case GATHER: return arg[0] ? gather_cost(g, facts, n, arg, result) : 0;
   case WINDOW: return arg[0] && !x->attr.nto ? window_cost(g, n, arg[0], result) : 0;
   case MOVE:
   case REGION: return arg[0] ? merge_cost(g, n, arg[0]) : 0;
@@ -163,7 +202,7 @@ double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *con
   return 0;
 }
 
-double order_graph_cost(const Chooser *c, const Rows *rows) {
+double order_graph_cost(const Chooser *c, const OrderFacts *facts) {
   const Graph *g = c->to;
   double ns = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -176,7 +215,7 @@ double order_graph_cost(const Chooser *c, const Rows *rows) {
     }
     double each = x->op == OP_BROADCAST && !x->attr.ndims && arg[0]
                       ? order_copy_cost(g, arg[0], &c->at.at[n], (double)node_bytes(g, n))
-                      : order_cost(g, rows, n, arg, &c->at.at[n]);
+                      : order_cost(g, facts, n, arg, &c->at.at[n]);
     ns += each * (double)region_times(g, x->region);
   }
   return ns;

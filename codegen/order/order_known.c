@@ -34,7 +34,7 @@ static double use_cost(const OrderClasses *s, const OrderUse *u) {
   const DimList *result = &s->cls.at[u->result].order;
   if (u->copy)
     return u->times * order_copy_cost(s->g, arg[0], result, (double)node_bytes(s->g, u->node));
-  return u->times * order_cost(s->g, s->rows, u->node, arg, result);
+  return u->times * order_cost(s->g, s->facts, u->node, arg, result);
 }
 
 static Key key_of(const OrderClasses *s, uint32_t use) {

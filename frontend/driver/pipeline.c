@@ -127,7 +127,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   // Let products leave out what masks discard.
   g = proved(opt, instead(g, live_select(a, g, &opt->codegen), from), "masks");
   // Choose the physical order of dims; copies between different orders become nodes.
-  out->order = order_choose(a, g, &opt->store);
+  out->order = order_choose(a, g, &opt->store, opt->codegen.gpu);
   instead(g, proved(opt, out->order->graph, "order"), from);
   // Decide which collectives leave in one call.
   out->buckets = collectives_bucket(a, out->order->graph, opt->machine);

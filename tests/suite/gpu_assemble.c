@@ -188,7 +188,7 @@ static void add_kernels_of(Arena *a, const Graph *g, const Layout *layout, bool 
   Machine machine = machine_default();
   CodegenOptions opt = {.fuse = true, .gpu = gpu, .for_ = "run"};
   const Graph *lowered = collectives_share(a, lower(a, place(a, g, layout, &machine)));
-  Order *order = order_choose(a, lowered, &(StoreOptions){0});
+  Order *order = order_choose(a, lowered, &(StoreOptions){0}, true);
   Compiled *made =
       program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
   for (uint32_t i = 0; i < made->program->nkernels; i++) {

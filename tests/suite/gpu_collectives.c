@@ -409,7 +409,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   CodegenOptions opt = {.fuse = true, .products = ALL_TYPES, .for_ = "train", .over = over->name};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
-  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
+  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0}, true);
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   const char *wrong = check_program(m, program_build(m->a, f, &opt), over->size);
   return wrong ? wrong : check_large_group(m);

@@ -114,7 +114,7 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   int again = turn % 5 == 4 ? remat_levels(m->a, low) : 0;
-  Order *order = order_choose(m->a, remat(m->a, low, again), &(StoreOptions){0});
+  Order *order = order_choose(m->a, remat(m->a, low, again), &(StoreOptions){0}, true);
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Job j = {.m = m, .made = program_build(m->a, f, &opt)};
   GpuCodeOptions code = {.target = GPU_EMULATED,

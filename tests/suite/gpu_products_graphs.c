@@ -64,7 +64,7 @@ static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   CodegenOptions opt = {.fuse = true, .products = ALL_TYPES, .product_work = 1, .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
-  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
+  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0}, true);
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   const Program *p = program_build(m->a, f, &opt)->program;
   const char *wrong = NULL;

@@ -84,7 +84,7 @@ static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
-  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
+  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0}, false);
   if (!graph_verify(order->graph, why)) return arena_printf(m->a, "order: %s", why);
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);

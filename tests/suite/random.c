@@ -71,7 +71,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
-  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
+  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0}, false);
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
   CodeOptions code_opt = {

@@ -78,7 +78,7 @@ static const Graph *blocked(World *w) {
 }
 
 static int64_t activations(World *w, const Graph *g) {
-  Fusion *f = fuse(w->a, order_choose(w->a, g, &(StoreOptions){0}), NULL, &w->opt);
+  Fusion *f = fuse(w->a, order_choose(w->a, g, &(StoreOptions){0}, false), NULL, &w->opt);
   return program_build(w->a, f, &w->opt)->activation_bytes;
 }
 
@@ -144,7 +144,7 @@ static void test_masked_keys(void **state) {
   assert_int_equal(live->size, 1024);
   for (int64_t i = 0; i < dim_get(g->dims, live->by)->size; i++)
     assert_int_equal(live->live[i], 64 * (i + 1));
-  Fusion *f = fuse(w.a, order_choose(w.a, g, &(StoreOptions){0}), NULL, &w.opt);
+  Fusion *f = fuse(w.a, order_choose(w.a, g, &(StoreOptions){0}, false), NULL, &w.opt);
   const Program *made = program_build(w.a, f, &w.opt)->program;
   int32_t slot = -1;
   for (uint32_t i = 0; i < made->ninstrs && slot < 0; i++)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "codegen/codegen.h"
+#include "codegen/order/order_class_internal.h"
 
 typedef struct World {
   Arena *a;
@@ -64,7 +65,7 @@ static void update(World *w, NodeId source, NodeId n) {
 }
 
 static void compile(World *w) {
-  w->order = order_choose(w->a, w->g, &(StoreOptions){0});
+  w->order = order_choose(w->a, w->g, &(StoreOptions){0}, false);
   w->f = fuse(w->a, w->order, NULL, &w->opt);
   w->compiled = program_build(w->a, w->f, &w->opt);
   for (uint32_t i = 0; i < w->compiled->program->nkernels; i++) {
@@ -303,6 +304,45 @@ static void vectors_along_dims_of_both_arguments_are_sums(void **state) {
   arena_free(w.a);
 }
 
+// A maximum over ten elements is computed for many rows at a time: dim c does not come last.
+static void short_rows_are_not_contiguous(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  NodeId y = contract(&w, INPUT(&w, "x", w.b, w.t, w.d), INPUT(&w, "w", w.d, w.h, w.c), w.d);
+  output(&w, "y", over(&w, OP_MAX, y, w.c));
+  compile(&w);
+  for (NodeId n = 1; n <= graph_count(w.order->graph); n++) {
+    const DimList *list = &w.order->at[n];
+    if (graph_node(w.order->graph, n)->op == OP_CONTRACT)
+      assert_int_not_equal(list->at[list->n - 1], w.c);
+  }
+  arena_free(w.a);
+}
+
+// Where the ids change from element to element, each element of a vector is in another row.
+static void rows_of_tables_are_read_along(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  NodeId table = TENSOR(&w, DECL_PARAM, "table", w.h, w.c);
+  NodeId ids = graph_cast(w.g, INPUT(&w, "ids", w.b), TYPE_I32);
+  NodeId rows =
+      graph_add(w.g, OP_TAKE, 2, (NodeId[]){table, ids}, &(Attr){.ndims = 1, .dims = &w.h});
+  NodeId sums = graph_add(w.g, OP_SCATTER_ADD, 2, (NodeId[]){rows, ids},
+                          &(Attr){.ndims = 1, .dims = &w.b, .nto = 1, .to = &w.h});
+  DimList held = {2, {w.h, w.c}}, along = {2, {w.b, w.c}}, across = {2, {w.c, w.b}};
+  const DimList *read[3] = {&held}, *added[3] = {&along}, *added_across[3] = {&across};
+  OrderFacts cpu = {.vectors = true}, gpu = {.vectors = false};
+  assert_true(order_cost(w.g, &cpu, rows, read, &across) >
+              2 * order_cost(w.g, &cpu, rows, read, &along));
+  assert_true(order_cost(w.g, &cpu, sums, added_across, &held) >
+              2 * order_cost(w.g, &cpu, sums, added, &held));
+  assert_true(order_cost(w.g, &gpu, rows, read, &across) <
+              order_cost(w.g, &cpu, rows, read, &across));
+  arena_free(w.a);
+}
+
 // Dims of one element may be anywhere: rows of y[b, d, one] and x[b, one, d] are the same memory.
 static void dims_of_one_element_change_nothing(void **state) {
   (void)state;
@@ -464,6 +504,8 @@ int main(void) {
       cmocka_unit_test(small_products_are_generated),
       cmocka_unit_test(short_sums_have_vectors_of_results),
       cmocka_unit_test(vectors_along_dims_of_both_arguments_are_sums),
+      cmocka_unit_test(short_rows_are_not_contiguous),
+      cmocka_unit_test(rows_of_tables_are_read_along),
       cmocka_unit_test(dims_of_one_element_change_nothing),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),

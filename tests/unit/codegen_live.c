@@ -72,7 +72,7 @@ static NodeId softmax(World *w, NodeId x) {
 // Returns product number `i` of the program of the graph.
 static const Gemm *product(World *w, int i) {
   const Graph *g = live_select(w->a, w->g, &w->opt);
-  Fusion *f = fuse(w->a, order_choose(w->a, g, &(StoreOptions){0}), NULL, &w->opt);
+  Fusion *f = fuse(w->a, order_choose(w->a, g, &(StoreOptions){0}, false), NULL, &w->opt);
   const Program *p = program_build(w->a, f, &w->opt)->program;
   for (uint32_t k = 0; k < p->ninstrs; k++)
     if (p->instr[k].kind == INSTR_GEMM && i-- == 0) return &p->instr[k].u.gemm;

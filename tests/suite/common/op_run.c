@@ -47,7 +47,7 @@ Compiled *op_run_compile(Arena *a, const Graph *graph, bool fused) {
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
   const Graph *simple = graph_simplify(a, graph_expand(a, graph));
   Graph *g = collectives_share(a, lower(a, place(a, simple, &none, &machine)));
-  Order *order = order_choose(a, g, &(StoreOptions){0});
+  Order *order = order_choose(a, g, &(StoreOptions){0}, false);
   return program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt),
                        &opt);
 }
