@@ -9,6 +9,7 @@ enum { SHARED_ROWS = 8 }; // rows of a register tile, which share values that ar
 enum { MASKED_ACCESS = 1 }; // cost of the mask of an access, in vector operations
 enum { LOOP_COST = 6 };     // cost of the start and end of an inner loop, in vector operations
 enum { ACROSS_LANES = 10 }; // cost of joining the lanes of a vector, in vector operations
+enum { JOINED_ROWS = 3 };   // the same for a row of a register tile: its rows are joined together
 
 // -- accesses -----------------------------------------------------------------------------------
 
@@ -142,17 +143,37 @@ static bool is_tile_load(const Kernel *k, int stmt) {
 
 // -- register tiles -----------------------------------------------------------------------------
 
+// Returns how many rows of a register tile run together: they share loads, loops and joined lanes.
+static double tile_rows(const Kernel *k, const double *extent) {
+  return k->rows < 0 ? 1 : (double)clamp64((int64_t)extent[k->rows], 1, SHARED_ROWS);
+}
+
+// Returns whether register tiles load the elements of a vector one by one, as far apart as they are
+// in memory. Products in packed blocks read them once.
+static bool loads_apart(const Kernel *k, int load) {
+  ProductForm product;
+  int64_t stride = k->ptr[k->stmt[load].index].stride[k->vector];
+  return stride != 0 && stride != 1 && !kernel_product(k, &product);
+}
+
 // Marks in `done` the statements of sums of products that register tiles compute: the sum, the
-// product and the two loads. Adds their flops to w.
+// product and the loads, except those of elements that are apart. Adds their work to w: flops of
+// full vectors, or, where the lanes of vectors are joined to results, operations.
 static void tile_work(const Kernel *k, const double *extent, bool *done, KernelWork *w) {
-  if (k->rows < 0 || k->vector < 0 || k->vector >= k->nouter) return;
+  if (k->rows < 0 || k->vector < 0) return;
+  LoopSet outer = ((LoopSet)1 << k->nouter) - 1, all = ((LoopSet)1 << (k->nouter + k->ninner)) - 1;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     if (s->kind != K_REDUCE || s->op != OP_SUM || !sim_is_fused(k, s->arg[0])) continue;
     const KStmt *product = &k->stmt[s->arg[0]];
     if (!is_tile_load(k, product->arg[0]) || !is_tile_load(k, product->arg[1])) continue;
-    done[i] = done[s->arg[0]] = done[product->arg[0]] = done[product->arg[1]] = true;
-    w->tiles += 2 * rounds(extent, k->nouter + k->ninner) * type_cost(s->type);
+    done[i] = done[s->arg[0]] = true;
+    for (int j = 0; j < 2; j++) done[product->arg[j]] = !loads_apart(k, product->arg[j]);
+    double each = LANES * type_cost(s->type), n = vectors(k, extent, all);
+    if (k->vector < k->nouter)
+      w->tiles += 2 * each * n;
+    else
+      w->operations += each * (n + JOINED_ROWS * vectors(k, extent, outer));
   }
 }
 
@@ -206,7 +227,7 @@ KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent) {
       all += ACROSS_LANES * vectors(k, extent, outer);
     all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
   }
-  if (k->ninner) all += LOOP_COST * vectors(k, extent, outer) * k->nphases;
+  if (k->ninner) all += LOOP_COST * vectors(k, extent, outer) * k->nphases / tile_rows(k, extent);
   arena_reset(scratch, mark);
   work.operations += all * LANES;
   return work;

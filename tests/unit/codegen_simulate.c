@@ -424,6 +424,81 @@ static void convolutions_count_the_products_of_tiles(void **state) {
   arena_free(x.a);
 }
 
+// Returns the seconds of a kernel z[b, c] = sum[h] x[b, h] y[h, c] on machine x->m: 64 rows, in
+// register tiles of 8, c results in a row, sums of 32. vector: the loop of the vectors, that over c
+// (1) or h (2). c_stride: elements between neighbours of y along c.
+static double tiles_seconds(Trial *x, int64_t c, int vector, int64_t c_stride) {
+  KPtr ptr[3] = {{.type = TYPE_F32, .stride = {32, 0, 1}},
+                 {.type = TYPE_F32, .stride = {0, c_stride, c_stride == 1 ? 16 : 1}},
+                 {.type = TYPE_F32, .stride = {16, 1, 0}, .written = true}};
+  KStmt load = {.kind = K_LOAD,
+                .type = TYPE_F32,
+                .level = LEVEL_INNER,
+                .arg = {NO_STMT, NO_STMT, NO_STMT}},
+        stmt[5] = {load, load, load, load, load};
+  stmt[1].index = 1;
+  stmt[2].kind = K_OP, stmt[2].op = OP_MUL, stmt[2].arg[0] = 0, stmt[2].arg[1] = 1;
+  stmt[3].kind = K_REDUCE, stmt[3].op = OP_SUM, stmt[3].arg[0] = 2;
+  stmt[4].kind = K_STORE, stmt[4].index = 2, stmt[4].arg[0] = 3;
+  stmt[4].level = LEVEL_OUTER, stmt[4].phase = 1;
+  Kernel k = {.name = "k",
+              .nouter = 2,
+              .ninner = 1,
+              .loop = {{.name = "b", .size = 64, .slot = -1},
+                       {.name = "c", .size = c, .slot = -1},
+                       {.name = "h", .size = 32, .slot = -1}},
+              .vector = (int8_t)vector,
+              .block = 64,
+              .rows = 0,
+              .nphases = 2,
+              .nptr = 3,
+              .nstmts = 5,
+              .ptr = ptr,
+              .stmt = stmt};
+  ProgKernel kernel = {.name = "k", .nptr = 3};
+  Ref places[3] = {at(A), at(B), at(C)};
+  KernelSet set = {.ptr = places, .units = just(64)};
+  x->kernels[0] = &k;
+  x->p.nkernels = 1, x->p.kernel = &kernel, x->p.ninstrs = 1;
+  x->instr[0] = (Instr){.kind = INSTR_KERNEL,
+                        .u.kernel = {.nsets = 1, .set = &set, .grain = 64, .chunks = 1}};
+  return simulate(x->a, &x->c, &x->m)->seconds;
+}
+
+static void tiles_count_full_vectors(void **state) {
+  (void)state;
+  Trial x;
+  start(&x, 1);
+  x.m.tile_flops = 1e9;
+  double flops = 2.0 * 64 * 16 * 32;
+  assert_ms(tiles_seconds(&x, 16, 1, 1), flops / 1e6);
+  assert_ms(tiles_seconds(&x, 8, 1, 1), flops / 1e6); // half of the lanes are empty
+  arena_free(x.a);
+}
+
+// Elements that are apart are loaded one by one, once for the 8 rows of a tile.
+static void tiles_load_what_is_apart(void **state) {
+  (void)state;
+  Trial x;
+  start(&x, 1);
+  x.m.tile_flops = 1e30, x.m.operations = 1e9;
+  double vectors = 64 / 8 * 32, plain = tiles_seconds(&x, 16, 1, 1);
+  assert_ms(tiles_seconds(&x, 16, 1, 32) - plain, vectors * 16 * 16 / 1e6);
+  arena_free(x.a);
+}
+
+// Where vectors run along the sums, the rows of a tile join their lanes together: 64 * 16 sums of
+// two vectors each, and three operations to join one.
+static void tiles_join_lanes(void **state) {
+  (void)state;
+  Trial x;
+  start(&x, 1);
+  x.m.operations = 1e9;
+  double sums = 64 * 16, with = tiles_seconds(&x, 16, 2, 32);
+  assert_true(with > sums * 16 * (2 + 3) / 1e9 && with < sums * 16 * 9 / 1e9);
+  arena_free(x.a);
+}
+
 // Of two guarded loops of which one runs, the one that takes longer counts, whichever comes first.
 static void one_of_two_loops_runs(void **state) {
   (void)state;
@@ -468,6 +543,9 @@ int main(void) {
       cmocka_unit_test(shared_memory),
       cmocka_unit_test(kernels_by_bytes_and_operations),
       cmocka_unit_test(convolutions_count_the_products_of_tiles),
+      cmocka_unit_test(tiles_count_full_vectors),
+      cmocka_unit_test(tiles_load_what_is_apart),
+      cmocka_unit_test(tiles_join_lanes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
