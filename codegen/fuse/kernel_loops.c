@@ -110,10 +110,22 @@ static void to_end(DimList *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
+// Returns whether an argument of contraction n is read at positions that depend on dim d, by
+// windows. Each position is checked, so rows along d would share no checks.
+static bool is_window_dim(const Fusion *f, NodeId n, DimId d) {
+  const Graph *g = f->graph;
+  for (int j = 0; j < 2; j++)
+    for (const Node *x = graph_node(g, graph_node(g, n)->args[j]); op_looks_through((Op)x->op, 0);
+         x = graph_node(g, x->args[0]))
+      for (int i = 0; i < x->attr.nto; i++)
+        if (x->attr.to[i] == d) return true;
+  return false;
+}
+
 // Returns the dim for the rows of a register tile (a block of results in registers), 0: none. It is
 // an outer dim along which the argument with the vectorised dim does not vary. One load of that
 // argument then serves many rows. The innermost such dim with LONG_ENOUGH elements is taken, else
-// the longest.
+// the longest, and of equally long ones one that no window reads along.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
   enum { LONG_ENOUGH = 8 };
   const Graph *g = f->graph;
@@ -122,7 +134,8 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   for (int i = plan->outer.n - 1; i >= 0; i--) {
     DimId d = plan->outer.at[i];
     int64_t size = dim_get(g->dims, d)->size, had = best ? dim_get(g->dims, best)->size : 0;
-    if (d == vector || had >= LONG_ENOUGH || size <= had) continue;
+    bool shares = size == had && is_window_dim(f, n, best) && !is_window_dim(f, n, d);
+    if (d == vector || had >= LONG_ENOUGH || (size <= had && !shares)) continue;
     for (int j = 0; j < 2; j++) {
       const Dims *arg = &graph_node(g, x->args[j])->dims;
       if (dims_has(arg, vector) && !dims_has(arg, d)) best = d;
