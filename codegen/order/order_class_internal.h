@@ -32,6 +32,7 @@ typedef struct OrderClass {
   ClassId with;  // CLASS_READ: the class of the other argument of the contractions
   NodeId node;   // a value of the class; the op of a derived class
   DimList order; // the order of all values of the class
+  uint64_t key;  // hash of the order, where class_order has set it
   ClassId next;  // another class with the same hash
   VEC(ClassId) derived;
   VEC(uint32_t) use; // the uses that have the class or a class derived from it
@@ -89,7 +90,10 @@ double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, d
 double order_graph_cost(const Chooser *c, const OrderFacts *facts);
 
 // -- order_known.c
-// Returns the cost in ns of use number `use`, with the orders that its classes have now.
+// Sets the order of a class.
+void class_order(OrderClass *c, const DimList *order);
+// Returns the cost in ns of use number `use`, with the orders that its classes have now, which
+// class_order has set.
 double order_use_cost(OrderClasses *s, uint32_t use);
 
 // -- order_search.c

@@ -6,7 +6,9 @@
 //   with neighbours  the same, and classes that share an operation with it get the same sequence
 //   all classes      one dim moves before another wherever it comes after it
 //
-// Only costs of operations on changed classes are updated.
+// Only costs of operations on changed classes are updated. A step that was no improvement is not
+// tried again while all classes that share operations with those that it changes keep their orders:
+// it would be none again.
 #include "codegen/order/order_class_internal.h"
 
 enum { PASSES = 8 };
@@ -23,6 +25,12 @@ typedef struct SavedCost {
 
 typedef VEC(ClassId) ClassList;
 
+// Steps of one kind, from one class or dim, none of which was kept when they were tried last.
+typedef struct Refused {
+  uint32_t at; // the number of steps that had been kept then; 0: none of them were tried
+  double most; // the most that one of them would have saved
+} Refused;
+
 typedef struct Search {
   OrderClasses *s;
   ClassList *with; // by dim: the free classes that have it
@@ -30,6 +38,14 @@ typedef struct Search {
   double cost;     // of all uses
   uint32_t stamp;
   uint32_t *mark; // by use: the stamp of the last step that updated its cost
+  uint32_t kept;  // number of steps that were kept, and 1
+  double most;    // the most that a step would have saved that was not kept since `most` was set
+  // By class, and by dim of a class: the number of the last kept step that changed the order of a
+  // class which shares a use with it.
+  uint32_t *near_class, *near_dim;
+  // What was refused from the start that is tried now.
+  Refused *of_class, *of_pairs; // by class; by dim: moves before other dims
+  Refused *of_end[2];           // by dim: moves to the last place and to the first one
   VEC(SavedOrder) order;
   VEC(SavedCost) old;
 } Search;
@@ -42,7 +58,8 @@ static void derive(OrderClasses *s, ClassId c) {
     const Node *x = graph_node(s->g, s->cls.at[d].node);
     DimList list = s->cls.at[c].order;
     if (x->op == OP_MERGE) order_adjacent(x, &list);
-    s->cls.at[d].order = order_derived(x, &list);
+    list = order_derived(x, &list);
+    class_order(&s->cls.at[d], &list);
     derive(s, d);
   }
 }
@@ -51,8 +68,26 @@ static void set_class(Search *r, ClassId c, const DimList *order) {
   OrderClass *x = &r->s->cls.at[c];
   if (dims_equal(&x->order, order)) return;
   vec_push(r->s->a, r->order) = (SavedOrder){c, x->order};
-  x->order = *order;
+  class_order(x, order);
   derive(r->s, c);
+}
+
+// Notes for the classes of a use, those from which they are derived, and their dims that a kept
+// step has changed an order that the use has.
+static void note_near(Search *r, const OrderUse *u) {
+  const OrderClasses *s = r->s;
+  const ClassId all[4] = {u->arg[0], u->arg[1], u->arg[2], u->result};
+  for (int i = 0; i < 4; i++)
+    for (ClassId c = all[i]; c; c = s->cls.at[c].kind == CLASS_DERIVED ? s->cls.at[c].of : 0) {
+      const Dims *dims = &s->cls.at[c].dims;
+      r->near_class[c] = r->kept;
+      for (int k = 0; k < dims->n; k++) r->near_dim[dims->at[k]] = r->kept;
+    }
+}
+
+static void note_kept(Search *r) {
+  r->kept++;
+  for (uint32_t i = 0; i < r->old.n; i++) note_near(r, &r->s->use.at[r->old.at[i].use]);
 }
 
 // Updates the costs of all uses of the changed classes. Keeps the step if it is an
@@ -76,12 +111,15 @@ static bool step_end(Search *r) {
   }
   bool kept = change < -WORTH * r->cost;
   for (uint32_t i = r->order.n; i-- > 0 && !kept;) {
-    s->cls.at[r->order.at[i].cls].order = r->order.at[i].order;
+    class_order(&s->cls.at[r->order.at[i].cls], &r->order.at[i].order);
     derive(s, r->order.at[i].cls);
   }
   for (uint32_t i = 0; i < r->old.n && !kept; i++)
     s->use.at[r->old.at[i].use].cost = r->old.at[i].cost;
-  if (kept) r->cost += change;
+  if (kept)
+    r->cost += change, note_kept(r);
+  else if (-change > r->most)
+    r->most = -change;
   r->order.n = 0;
   return kept;
 }
@@ -113,26 +151,59 @@ static void set_neighbours(Search *r, ClassId c) {
   }
 }
 
+// -- steps that are known to be no improvement ----------------------------------------------------
+
+static bool may_be_kept(const Search *r, const Refused *of) {
+  return !of->at || of->most > WORTH * r->cost;
+}
+
+// Notes whether steps were refused that have been tried since `before` steps were kept.
+static void note_refused(const Search *r, uint32_t before, Refused *of) {
+  *of = (Refused){r->kept == before ? before : 0, r->most};
+}
+
+// Returns whether an order has changed that the steps from class c depend on: that of a class which
+// shares a use with c or with one of its neighbours.
+static bool class_is_stale(const Search *r, ClassId c) {
+  const OrderClasses *s = r->s;
+  uint32_t at = r->of_class[c].at;
+  bool stale = r->near_class[c] > at;
+  for (uint32_t i = 0; i < s->cls.at[c].use.n && !stale; i++) {
+    const OrderUse *u = &s->use.at[s->cls.at[c].use.at[i]];
+    const ClassId all[4] = {u->arg[0], u->arg[1], u->arg[2], u->result};
+    for (int k = 0; k < 4; k++) stale |= r->near_class[all[k]] > at;
+  }
+  return stale;
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
+// Moves a dim of class c to another place, or else also gives its neighbours the new sequence.
+static bool move_dim(Search *r, ClassId c, int from, int to) {
+  DimList list = r->s->cls.at[c].order;
+  DimId d = list.at[from];
+  dims_remove(&list, d);
+  list_insert(&list, to, d);
+  set_class(r, c, &list);
+  if (step_end(r)) return true;
+  set_class(r, c, &list);
+  set_neighbours(r, c);
+  return step_end(r);
+}
+
 static bool try_class(Search *r, ClassId c) {
-  bool better = false;
+  uint32_t before = r->kept, exchanged = 0;
   int n = r->s->cls.at[c].order.n;
+  if (!may_be_kept(r, &r->of_class[c]) && !class_is_stale(r, c)) return false;
+  r->most = 0;
   for (int from = 0; from < n; from++)
     for (int to = 0; to < n; to++) {
-      DimList list = r->s->cls.at[c].order;
-      DimId d = list.at[from];
-      if (from == to) continue;
-      dims_remove(&list, d);
-      list_insert(&list, to, d);
-      set_class(r, c, &list);
-      if (step_end(r)) {
-        better = true;
-        continue;
-      }
-      set_class(r, c, &list);
-      set_neighbours(r, c);
-      better |= step_end(r);
+      if (from == to || (to == from - 1 && exchanged == r->kept)) continue;
+      if (to == from + 1) exchanged = r->kept; // the same step as from `to` to `from`
+      (void)move_dim(r, c, from, to);
     }
-  return better;
+  note_refused(r, before, &r->of_class[c]);
+  return r->kept > before;
 }
 
 // Moves dim x before dim y in all free classes in which it comes after y.
@@ -169,16 +240,40 @@ static void find_near(Search *r, DimId x) {
   }
 }
 
+// Returns whether steps that change classes with dim x may be kept.
+static bool dim_is_open(const Search *r, DimId x, const Refused *of) {
+  return r->with[x].n && (may_be_kept(r, of) || r->near_dim[x] > of->at);
+}
+
+static bool try_ends(Search *r, DimId x) {
+  uint32_t before = r->kept;
+  for (int first = 0; first < 2; first++) {
+    Refused *of = &r->of_end[first][x];
+    uint32_t now = r->kept;
+    if (!dim_is_open(r, x, of)) continue;
+    r->most = 0;
+    (void)try_end(r, x, first);
+    note_refused(r, now, of);
+  }
+  return r->kept > before;
+}
+
+static bool try_before_others(Search *r, DimId x) {
+  uint32_t before = r->kept, n = dim_count(r->s->g->dims);
+  if (!dim_is_open(r, x, &r->of_pairs[x])) return false;
+  r->most = 0;
+  find_near(r, x);
+  for (DimId y = 1; y <= n; y++)
+    if (x != y && r->near[y] == x) (void)try_pair(r, x, y);
+  note_refused(r, before, &r->of_pairs[x]);
+  return r->kept > before;
+}
+
 static bool try_pairs(Search *r) {
   bool better = false;
   uint32_t n = dim_count(r->s->g->dims);
-  for (DimId x = 1; x <= n; x++)
-    for (int first = 0; first < 2; first++) better |= try_end(r, x, first);
-  for (DimId x = 1; x <= n; x++) {
-    find_near(r, x);
-    for (DimId y = 1; y <= n && r->with[x].n; y++)
-      if (x != y && r->near[y] == x) better |= try_pair(r, x, y);
-  }
+  for (DimId x = 1; x <= n; x++) better |= try_ends(r, x);
+  for (DimId x = 1; x <= n; x++) better |= try_before_others(r, x);
   return better;
 }
 
@@ -190,10 +285,14 @@ static void begin(Search *r) {
   for (ClassId i = 1; i < s->cls.n; i++) {
     OrderClass *x = &s->cls.at[i];
     bool follows = x->kind == CLASS_READ || (x->kind == CLASS_POINT && x->of);
-    if (follows) x->order = s->cls.at[x->of].order;
+    class_order(x, follows ? &s->cls.at[x->of].order : &x->order);
   }
   for (ClassId i = 1; i < s->cls.n; i++)
     if (s->cls.at[i].kind != CLASS_DERIVED) derive(s, i);
+  uint32_t ndims = dim_count(s->g->dims) + 1;
+  r->of_class = arena_array(s->a, Refused, s->cls.n);
+  r->of_pairs = arena_array(s->a, Refused, ndims);
+  for (int i = 0; i < 2; i++) r->of_end[i] = arena_array(s->a, Refused, ndims);
   r->cost = 0;
   for (uint32_t u = 1; u < s->use.n; u++) {
     s->use.at[u].cost = order_use_cost(s, u);
@@ -264,6 +363,9 @@ static Search search_new(OrderClasses *s) {
   Search r = {.s = s,
               .with = arena_array(s->a, ClassList, ndims),
               .near = arena_array(s->a, DimId, ndims),
+              .kept = 1,
+              .near_class = arena_array(s->a, uint32_t, s->cls.n),
+              .near_dim = arena_array(s->a, uint32_t, ndims),
               .mark = arena_array(s->a, uint32_t, s->use.n + 1)};
   for (ClassId c = 1; c < s->cls.n; c++)
     for (int k = 0; k < s->cls.at[c].dims.n && class_is_free(&s->cls.at[c]); k++)
