@@ -6,7 +6,7 @@
 //
 // A pass reads the results of earlier passes and never changes them, so that every stage can be
 // printed.
-#include "frontend/frontend.h"
+#include "frontend/driver/pipeline_internal.h"
 
 #include <string.h>
 
@@ -30,16 +30,6 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// A segment is the part of the forward pass between two checkpoints. If no level fits a memory
-// budget, levels that recompute 1/4, 2/4 and 3/4 of the segments are compiled, too, because
-// recomputing all of them may need more memory.
-enum { SEGMENTS_TRIED = 4 };
-// A sparing search of a level gives up if the programs of the levels that save most as a rule need
-// more than FAR times the budget: all cheap values, and all segments, where there are loops step by
-// step. Of 78 programs of layouts of examples/moe none needs less than 0.87 of the smaller one at
-// its best level.
-static const double FAR = 1.2;
-
 // The most operations in a graph that is compiled. Each operation takes about 6 KiB of memory and
 // 25 us. A model that repeats a computation more often should use a scan.
 enum { MAX_COMPILED = 500000 };
@@ -52,18 +42,6 @@ static bool small_enough(const Graph *selected, Diag *d) {
   return diag_hint(
       d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
 }
-
-// Indices in stage_names of the compiler stages after which pipeline_run may stop. The other stages
-// are made together with one of these.
-enum {
-  AFTER_SIMPLIFY = 3,
-  AFTER_PLACE,
-  AFTER_LOWER,
-  AFTER_COLLECTIVES,
-  AFTER_ORDER,
-  AFTER_FUSE,
-  AFTER_PROGRAM = 11
-};
 
 static int stage_index(const char *name) {
   for (int i = 0; name && i < stage_name_count; i++)
@@ -114,14 +92,17 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
   out->partition = partition_facts(out->simplified, out->lowered);
 }
 
-// Determines how values are computed: rematerialisation, physical order of dims, kernels, schedule
-// and memory offsets. The result in *out is one Program.
-static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *from = out->collected, *g = from;
+const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from,
+                                int level) {
+  const Graph *g = from;
   // Take the scores out of row sums of gradients of attention.
   if (opt->codegen.gpu) g = proved(opt, attention_sums(a, g, &opt->codegen), "sums");
-  g = proved(opt, instead(g, remat(a, g, out->again), from), "remat");
-  if (out->simplified) partition_facts_rematerialised(&out->partition, g);
+  return proved(opt, instead(g, remat(a, g, level), from), "remat");
+}
+
+void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Graph *g,
+                      Compilation *out) {
+  const Graph *from = out->collected;
   // Compute attention block by block, so that its scores are not stored.
   g = proved(opt, instead(g, attention_blocked(a, g, &opt->codegen), from), "attention");
   // Let products leave out what masks discard.
@@ -145,116 +126,12 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
-// Returns the bytes of memory that the program needs at a recompute level (how much is computed
-// again to save memory). Compiles the program in an arena of its own to find out.
-static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
-  Arena *scratch = arena_new();
-  PipelineOptions quiet = *opt;
-  Compilation trial = {.collected = c->collected, .again = level};
-  quiet.timings = NULL;
-  quiet.passed = NULL;
-  compute_how(scratch, &quiet, AFTER_PROGRAM, &trial);
-  int64_t bytes = program_bytes(trial.compiled->program);
-  arena_free(scratch);
-  return bytes;
-}
-
-// The search for a recompute level (how much is recomputed to save memory).
-typedef struct Trials {
-  const PipelineOptions *opt;
-  const Compilation *c;
-  int best;       // the level tried that needs least memory
-  int64_t least;  // bytes that its program needs
-  int64_t fitted; // bytes that the last program that fits needs
-  int all;        // the level that recomputes all segments
-  int64_t *bytes; // [level] bytes that its program needs; 0: not known
-  int n;          // the number of programs that were compiled
-} Trials;
-
-static int64_t bytes_of_level(Trials *t, int level) {
-  if (!t->bytes[level]) t->bytes[level] = bytes_at(t->opt, t->c, level), t->n++;
-  return t->bytes[level];
-}
-
-// Compiles the program of a level, notes its bytes, and returns whether it fits the memory budget.
-static bool level_fits(Trials *t, int level) {
-  int64_t bytes = bytes_of_level(t, level);
-  if (bytes < t->least) t->best = level, t->least = bytes;
-  if (bytes > t->opt->memory) return false;
-  t->fitted = bytes;
-  return true;
-}
-
-// Returns the first of the levels lo+1..hi whose program fits, by bisection; that of level hi does.
-// Each of these levels recomputes one more segment of the forward pass than the level before, and
-// as a rule needs less memory. Where that is not so, a lower level may fit that is not found.
-static int first_fitting(Trials *t, int lo, int hi) {
-  while (hi - lo > 1) {
-    int mid = lo + (hi - lo) / 2;
-    if (level_fits(t, mid))
-      hi = mid;
-    else
-      lo = mid;
-  }
-  return hi;
-}
-
-// Returns the level that a budget of t->least bytes would have, which is what the program of level
-// t->all needs: a lower level may need no more.
-static int first_as_small(const Trials *t) {
-  PipelineOptions opt = *t->opt;
-  Trials smaller = *t;
-  opt.memory = t->least;
-  smaller.opt = &opt;
-  return first_fitting(&smaller, REMAT_BASE_LEVELS, t->all);
-}
-
-// Returns whether a sparing search gives up: the levels that save most as a rule are far from the
-// budget. Then notes their bytes.
-static bool is_hopeless(Trials *t) {
-  const int saving[] = {REMAT_BASE_LEVELS, t->c->collected->region.n ? t->c->levels : t->all};
-  if (!t->opt->sparing || t->all <= REMAT_BASE_LEVELS) return false;
-  for (size_t i = 0; i < countof(saving); i++)
-    if ((double)bytes_of_level(t, saving[i]) <= FAR * (double)t->opt->memory) return false;
-  for (size_t i = 0; i < countof(saving); i++) (void)level_fits(t, saving[i]);
-  return true;
-}
-
-// Tries the levels in order, of those for segments only that of all. Returns whether one fits.
-static bool some_level_fits(Trials *t) {
-  bool fits = false;
-  for (int k = 1; k <= t->c->levels && !fits; k++) {
-    if (k > REMAT_BASE_LEVELS && k < t->all) k = t->all;
-    fits = level_fits(t, k);
-    if (fits && k == t->all) t->best = first_fitting(t, REMAT_BASE_LEVELS, t->all);
-  }
-  return fits;
-}
-
-// Returns the first recompute level whose program fits the memory budget (see first_fitting). If
-// none fits, returns that one of the levels tried whose program needs least memory. *bytes gets the
-// bytes that the program of the returned level needs, *trials the number of programs that were
-// compiled, *gave_up whether a sparing search gave up.
-static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes,
-                         int *trials, bool *gave_up) {
-  Arena *scratch = arena_new();
-  Trials t = {.opt = opt,
-              .c = c,
-              .all = c->levels - REMAT_TAIL,
-              .bytes = arena_array(scratch, int64_t, (size_t)c->levels + 1)};
-  t.least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
-  bool fits = t.least <= opt->memory;
-  bool hopeless = !fits && is_hopeless(&t);
-  if (!fits && !hopeless) fits = some_level_fits(&t);
-  for (int i = 1, rest = t.all - REMAT_BASE_LEVELS;
-       i < SEGMENTS_TRIED && !fits && !hopeless && rest > SEGMENTS_TRIED; i++)
-    fits = level_fits(&t, REMAT_BASE_LEVELS + rest * i / SEGMENTS_TRIED);
-  *bytes = fits && t.best ? t.fitted : t.least;
-  *trials = t.n;
-  *gave_up = hopeless;
-  int level = fits || t.best != t.all || opt->sparing ? t.best : first_as_small(&t);
-  arena_free(scratch);
-  return level;
+// Determines how values are computed: what is rematerialised, and all that pipeline_program does.
+static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+  const Graph *g = pipeline_recompute(a, opt, out->collected, out->again);
+  if (out->simplified) partition_facts_rematerialised(&out->partition, g);
+  if (opt->wanted_again && !opt->wanted_again(opt->watcher, g)) return;
+  pipeline_program(a, opt, last, g, out);
 }
 
 // Returns the recompute level that opt->again asks for, at most the highest that the graph has.
@@ -267,11 +144,12 @@ static int asked_level(Arena *a, const PipelineOptions *opt, const Graph *collec
 // Compiles again at the first recompute level that fits the memory budget, if there is a budget and
 // the program in *out, at the lowest level, does not fit.
 static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  bool whole = last >= AFTER_PROGRAM;
-  out->least = whole ? program_bytes(out->compiled->program) : 0;
-  if (!opt->memory || (whole && out->least <= opt->memory)) return;
+  bool whole = out->compiled != NULL;
+  if (!opt->memory) return;
+  if (whole) out->least = program_bytes(out->compiled->program);
+  if (whole && out->least <= opt->memory) return;
   out->levels = remat_levels(a, out->collected);
-  out->again = fitting_level(opt, out, &out->least, &out->trials, &out->gave_up);
+  pipeline_find_level(opt, out);
   if (out->again) out->again_text = remat_level_text(a, out->again, out->levels);
   timings_end(opt->timings, "budget", 0);
   bool wanted = !opt->sparing || out->least <= opt->memory;
@@ -280,7 +158,8 @@ static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilati
 
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   if (!opt->memory && opt->again) out->again = asked_level(a, opt, out->collected);
-  if (last >= AFTER_PROGRAM || !opt->memory) compute_how(a, opt, last, out);
+  bool known = out->compiled || out->least;
+  if (!opt->memory || (last >= AFTER_PROGRAM && !known)) compute_how(a, opt, last, out);
   fit_memory(a, opt, last, out);
 }
 
@@ -289,6 +168,14 @@ static const Graph *compute_collectives(Arena *a, const PipelineOptions *opt,
                                         const Graph *lowered) {
   const Graph *g = graph_plan_scatters(a, lowered);
   return proved(opt, instead(g, collectives_share(a, g), lowered), "collectives");
+}
+
+// Runs the passes on the graph of one processor, up to stage number `end`, and fills *out.
+static void compute_local(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  bool lowered = out->selected->stage <= STAGE_LOWER;
+  if (!out->collected)
+    out->collected = lowered ? compute_collectives(a, opt, out->lowered) : out->selected;
+  if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
 // Runs the passes of the compiler from the placement on, up to stage number `end`, and fills *out.
@@ -300,9 +187,9 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   else if (begin == STAGE_LOWER)
     out->lowered = out->selected;
   // The graph is that of one processor now: no later pass knows of meshes.
-  if (end < AFTER_COLLECTIVES || (opt->wanted && !opt->wanted(opt->watcher, out->lowered))) return;
-  out->collected = begin > STAGE_LOWER ? out->selected : compute_collectives(a, opt, out->lowered);
-  if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
+  bool wanted =
+      end >= AFTER_COLLECTIVES && (!opt->wanted || opt->wanted(opt->watcher, out->lowered));
+  if (wanted) compute_local(a, opt, end, out);
 }
 
 // Compiles again with place_plain, the placement without place_improve.c. That file changes the
@@ -314,7 +201,7 @@ static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compila
   compute_rest(a, opt, AFTER_COLLECTIVES, &plain);
   int levels = remat_levels(a, plain.collected), level = out->again < levels ? out->again : levels;
   out->trials++;
-  if (bytes_at(opt, &plain, level) >= out->least) return;
+  if (pipeline_bytes(opt, &plain, level) >= out->least) return;
   compute_within(a, opt, end, &plain);
   plain.trials += out->trials;
   if (plain.least < out->least)
@@ -364,9 +251,9 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (!small_enough(selected, d)) return false;
   (void)mem_doing("compiling the program for", opt->codegen.for_);
   *out = (Compilation){.selected = proved(opt, selected, "select"), .plain = opt->plain};
-  if (opt->unlimited) {
-    *out = *opt->unlimited;
-    fit_memory(a, opt, end, out);
+  if (opt->begun) {
+    *out = *opt->begun;
+    compute_local(a, opt, end, out);
   } else {
     if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
       out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
@@ -374,7 +261,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   }
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;
-  bool far = opt->sparing && (double)out->least > FAR * (double)opt->memory;
+  bool far = pipeline_is_far(opt, out->least);
   bool tries = over && !far && out->placement;
   if (tries) compute_plain(a, opt, end, out);
   out->plain_tried = tries;

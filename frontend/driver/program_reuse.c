@@ -93,9 +93,10 @@ static const PackField options_fields[] = {
     BOOL(PipelineOptions, transfers),
     ANY(PipelineOptions, each),
     LEFT(PipelineOptions, timings),
-    LEFT(PipelineOptions, unlimited),
+    LEFT(PipelineOptions, begun),
     BOOL(PipelineOptions, simplified),
     LEFT(PipelineOptions, wanted),
+    LEFT(PipelineOptions, wanted_again),
     LEFT(PipelineOptions, passed),
     LEFT(PipelineOptions, watcher),
 };
@@ -187,7 +188,7 @@ static bool has_key(const Graph *g) {
 }
 
 ProgramReuse program_reuse(const Session *s, const Graph *g, const PipelineOptions *opt) {
-  ProgramReuse r = {.usable = opt->code.cache && !opt->gpu && !opt->unlimited && !s->trial &&
+  ProgramReuse r = {.usable = opt->code.cache && !opt->gpu && !opt->begun && !s->trial &&
                               (!s->stores || s->stores_kept) && !needs_passes(s) && has_key(g)};
   if (r.usable) r.key = key_of(s, g, opt);
   return r;

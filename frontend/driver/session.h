@@ -46,8 +46,8 @@ typedef struct Session {
   // about its compile.
   bool trial;
   double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
-  const Compilation *unlimited; // PipelineOptions.unlimited of such a program
-  bool simplified;              // PipelineOptions.simplified of such a program
+  const Compilation *begun; // PipelineOptions.begun of such a program
+  bool simplified;          // PipelineOptions.simplified of such a program
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them. The library opens the GPU of --device cuda
   // when it first compiles, and not when the model is loaded.
@@ -101,13 +101,15 @@ typedef struct ProgramWay {
   bool sparing;
   int again;
   bool plain;
-  const Compilation *unlimited;
+  const Compilation *begun;
   bool (*wanted)(void *watcher, const Graph *lowered);
+  bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   void *watcher;
+  const char *last; // the stage up to which it compiles; NULL: the program
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
 // Returns false after an error; a program that needs more than way.memory is none. Where way.wanted
-// stops the compile, out->compiled is NULL.
+// or way.wanted_again stops the compile, out->compiled is NULL.
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it

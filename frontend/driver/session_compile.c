@@ -136,7 +136,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .store = {.like = s->stores, .freely = !s->keeps},
       .machine = &s->machine,
       .memory = (int64_t)memory,
-      .unlimited = s->unlimited,
+      .begun = s->begun,
       .simplified = s->simplified,
       .machine_code = runs,
   };
@@ -229,12 +229,13 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
   options.memory = way.memory;
   options.sparing = way.sparing;
-  if (way.unlimited) options.unlimited = way.unlimited;
+  if (way.begun) options.begun = way.begun;
   options.again = way.again;
   options.plain = way.plain;
   options.wanted = way.wanted;
+  options.wanted_again = way.wanted_again;
   options.watcher = way.watcher;
-  return pipeline_run(a, g, &options, "program", s->diag, out);
+  return pipeline_run(a, g, &options, way.last ? way.last : "program", s->diag, out);
 }
 
 bool session_package(Session *s, const Graph *g, const Selected *of, PackageWay way,

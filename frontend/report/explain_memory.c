@@ -41,7 +41,7 @@ static bool foresee_within(const Session *s, const Selected *of, const Compilati
   Session trial = *s;
   *f = (Foreseen){.choice = {.mesh = c->simplified->mesh, .layout = c->simplified->layout}};
   trial.budget = budget;
-  trial.unlimited = c->again || c->plain ? NULL : c;
+  trial.begun = c->again || c->plain ? NULL : c;
   return foresee_step(&trial, of, f);
 }
 

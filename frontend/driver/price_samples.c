@@ -1,0 +1,144 @@
+// Prices a layout at a recompute level: compiles the samples of the search up to their programs,
+// simulates a step of each, and adds the results with the weights of the samples. A model of 32
+// layers costs -28 times the model of three layers and 29 times that of four. Memory is
+// extrapolated by price_peak.c, from the samples whose memory counts.
+//
+// All levels of a layout share the placement and the graph of one processor. A level that changes
+// this graph as an earlier one did has the price of that: where no parameters are gathered, say,
+// gathering them again changes nothing.
+#include "frontend/driver/price_samples.h"
+
+#include "frontend/driver/price_peak.h"
+
+// What is known of a sample at one level.
+typedef struct LevelPrice LevelPrice;
+struct LevelPrice {
+  uint64_t graph;      // hash of the graph in which values are rematerialised
+  SearchPrice price;   // of the sample alone, without its memory
+  SampleMemory memory; // if it counts
+  LevelPrice *next;
+};
+
+struct PricedSample {
+  Session s;
+  Compilation made; // up to stage "collectives", in s.arena
+  bool begun;
+  LevelPrice *known;
+};
+
+static double bytes_sent(const CollFacts *facts) {
+  double sum = 0;
+  for (uint32_t i = 0; i < facts->n; i++)
+    sum += (double)facts->fact[i].times * (double)facts->fact[i].wire_bytes;
+  return sum;
+}
+
+void price_add(Arena *a, const Pricer *p, const Compilation *c, SearchPrice *sum) {
+  const Simulation *t = simulate(a, c->compiled, &p->s->machine);
+  double products = t->of_kind[INSTR_GEMM];
+  sum->seconds += t->seconds;
+  sum->products += products;
+  sum->kernels += t->compute - products;
+  sum->transfer += t->transfer - t->hidden;
+  sum->sent += bytes_sent(c->facts);
+}
+
+bool price_compile(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
+                   ProgramWay way, uint32_t i, Compilation *c) {
+  *s = *p->s;
+  s->arena = arena_new();
+  s->diag = diag_new(s->arena); // warnings are for programs that are used
+  Graph *g = arena_new_of(s->arena, Graph);
+  *g = layout_apply(s->arena, p->task->priced[i].graph, mesh, layout);
+  s->simplified = true; // samples are
+  return session_program(s, s->arena, g, &p->of, way, c);
+}
+
+Priced priced_begin(const Pricer *p, const Mesh *mesh, const Layout *layout) {
+  return (Priced){.p = p, .mesh = mesh, .layout = layout, .a = arena_new()};
+}
+
+void priced_end(Priced *l) {
+  for (int plain = 0; plain < 2; plain++)
+    for (uint32_t i = 0; l->sample[plain] && i < l->p->task->npriced; i++)
+      arena_free(l->sample[plain][i].s.arena);
+  arena_free(l->a);
+}
+
+// Returns sample i, compiled as far as all levels share it, or NULL if it cannot be compiled.
+static PricedSample *begun_sample(Priced *l, uint32_t i) {
+  PricedSample **all = &l->sample[l->plain];
+  if (!*all) *all = arena_array(l->a, PricedSample, l->p->task->npriced);
+  PricedSample *x = &(*all)[i];
+  ProgramWay way = {.plain = l->plain, .last = "collectives"};
+  if (!x->s.arena) x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
+  return x->begun ? x : NULL;
+}
+
+// What is sought while a level is compiled: an equal program of another level.
+typedef struct Sought {
+  const PricedSample *sample;
+  uint64_t graph;
+  const LevelPrice *known; // NULL: there is none
+} Sought;
+
+static bool is_new(void *watcher, const Graph *rematerialised) {
+  Sought *x = watcher;
+  x->graph = graph_hash(rematerialised);
+  x->known = x->sample->known;
+  while (x->known && x->known->graph != x->graph) x->known = x->known->next;
+  return !x->known;
+}
+
+// Adds what the compiled program of a level says to what is known of sample i, and returns it.
+static const LevelPrice *add_level(Priced *l, uint32_t i, const Session *s, const Compilation *c,
+                                   const Sought *of) {
+  PricedSample *x = &l->sample[l->plain][i];
+  double weight = l->p->task->priced[i].memory;
+  LevelPrice *new = arena_new_of(l->a, LevelPrice);
+  *new = (LevelPrice){.graph = of->graph, .next = x->known};
+  price_add(s->arena, l->p, c, &new->price);
+  if (weight != 0) new->memory = sample_memory(l->a, c, weight);
+  x->known = new;
+  return new;
+}
+
+// Returns the price of sample i at a level, or NULL if it cannot be compiled.
+static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
+  const PricedSample *x = begun_sample(l, i);
+  if (!x) return NULL;
+  Sought sought = {.sample = x};
+  ProgramWay way = {.begun = &x->made, .again = level, .wanted_again = is_new, .watcher = &sought};
+  Session s = x->s;
+  Compilation c;
+  s.arena = arena_new();
+  bool made = session_program(&s, s.arena, x->made.selected, &l->p->of, way, &c);
+  if (made && !sought.known) sought.known = add_level(l, i, &s, &c, &sought);
+  arena_free(s.arena);
+  return made ? sought.known : NULL;
+}
+
+static void add_weighted(const SearchPrice *of, double weight, SearchPrice *sum) {
+  sum->seconds += weight * of->seconds;
+  sum->products += weight * of->products;
+  sum->kernels += weight * of->kernels;
+  sum->transfer += weight * of->transfer;
+  sum->sent += weight * of->sent;
+}
+
+bool price_level(Priced *l, int level, SearchPrice *out) {
+  const SearchTask *t = l->p->task;
+  Arena *a = arena_new();
+  SampleMemory *memory = arena_array(a, SampleMemory, t->npriced + 1);
+  uint32_t i = 0, counted = 0;
+  const LevelPrice *x;
+  *out = (SearchPrice){0};
+  for (; i < t->npriced && (x = price_sample(l, i, level)); i++) {
+    add_weighted(&x->price, t->priced[i].weight, out);
+    if (t->priced[i].memory != 0) memory[counted++] = x->memory;
+  }
+  if (i == t->npriced) out->peak = price_peak(counted, memory, &out->kept);
+  l->programs++;
+  arena_free(a);
+  return i == t->npriced;
+}
