@@ -31,7 +31,7 @@ static void enter_own(PlanReport *r, const Mesh *mesh) {
 static bool choose_use(PlanReport *r) {
   r->use = r->found->at;
   if (!r->own.mesh) return true;
-  if (!planner_confirm(r->s, &r->graph, &r->own)) return false;
+  if (!planner_confirm(r->s, planner_selected(&r->task), &r->own)) return false;
   if (planner_better(&r->task, &r->own, r->use)) r->use = &r->own;
   return true;
 }
@@ -130,13 +130,14 @@ bool plan_make(Session *s, PlanReport *r) {
   const Mesh *mesh;
   *r = (PlanReport){.s = s};
   if (!meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, PLANNER_KEPT, &r->task) ||
-      !planner_prices(s, NULL, &r->task) || !session_select(s, &r->graph))
+      !planner_prices(s, NULL, &r->task))
     return false;
   double start = clock_seconds();
   enter_own(r, mesh);
   if (!planner_search(s, &r->task, &r->found)) return false;
   r->seconds = clock_seconds() - start;
-  if (!planner_compare(s, &r->graph, &r->task, r->found) || !choose_use(r)) return false;
+  if (!planner_compare(s, planner_selected(&r->task), &r->task, r->found) || !choose_use(r))
+    return false;
   r->products = price_products(r->task.pricer, mesh_size(mesh));
   if (r->use->accumulate) return true; // its like with other rules was not priced
   choose_rules(r);

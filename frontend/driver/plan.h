@@ -19,7 +19,6 @@ typedef struct PlanRule {
 typedef struct PlanReport {
   Session *s;
   SearchTask task;
-  Selected graph;
   SearchResult *found;     // the best layouts, the best first
   SearchChoice own;        // the layout of the model file or of --layout; own.mesh is NULL if it is
                            // for another number of processors

@@ -232,6 +232,8 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   return out->priced != NULL;
 }
 
+const Selected *planner_selected(const SearchTask *t) { return &((const Pricer *)t->pricer)->of; }
+
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
   Variant v = {
       .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
@@ -438,7 +440,7 @@ static const SearchChoice *next_smallest(const SearchResult *r, const SearchChoi
 // Where all are, compiles the whole programs of those with the lowest peaks, and adds to r->at
 // those that fit. Returns false after an error.
 static bool confirm_smallest(Session *s, const SearchTask *t, SearchResult *r) {
-  const Selected *of = &((const Pricer *)t->pricer)->of;
+  const Selected *of = planner_selected(t);
   const SearchChoice *next = NULL;
   r->at = arena_array(s->arena, SearchChoice, CONFIRMED);
   for (int i = 0; i < CONFIRMED && (next = next_smallest(r, next)); i++) {
@@ -493,10 +495,9 @@ static void set_layout(Session *s, Layout layout) {
 bool planner_choose(Session *s) {
   SearchTask task;
   SearchResult *r;
-  Selected graph;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) ||
       !planner_prices(s, NULL, &task) || !planner_search(s, &task, &r) ||
-      !session_select(s, &graph) || !planner_compare(s, &graph, &task, r))
+      !planner_compare(s, planner_selected(&task), &task, r))
     return false;
   const SearchChoice *best = &r->at[0];
   if (best->accumulate && !planner_take_accumulated(s, best->accumulate))

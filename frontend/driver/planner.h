@@ -22,12 +22,15 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 // Adds to a task of planner_task what its prices are computed from (price.h). of: what the programs
 // are for; NULL: what session_select says. Returns false after an error.
 MUST_USE bool planner_prices(Session *s, const Selected *of, SearchTask *out);
+// Returns what the programs of a task of planner_prices are for.
+const Selected *planner_selected(const SearchTask *t);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
 // Searches layouts and, where memory excludes some, micro-batches. Sets *out to the best choices.
 // Returns false after an error, which says that no layout fits and names the smallest.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
-// planner_micro.c. Returns whether micro-batches may be tried for a step of this purpose: it is a
-// training step without micro-batches that computes the same with them.
+// -- planner_divided.c
+// Returns whether micro-batches may be tried for a step of this purpose: it is a training step
+// without micro-batches that computes the same with them.
 bool planner_step_divides(const Session *s, const char *purpose);
 // Returns the same for the step of a search.
 bool planner_may_divide(const Session *s, const SearchTask *t);

@@ -1,0 +1,146 @@
+// Builds a model with micro-batches (`accumulate`), and prices its layouts. The user's own number
+// is kept, and micro-batches that would change what a step computes are not tried
+// (frontend/step/micro_alike.c).
+#include <math.h>
+#include <string.h>
+
+#include "frontend/driver/planner_micro_internal.h"
+#include "frontend/step/select_internal.h"
+
+enum { MOST_NODES = 400000 }; // of the graph of a step with all its micro-batches
+// Recomputing the whole forward pass takes about a third of the time of a step.
+static const double FORWARD = 1.0 / 3;
+
+// A session of the model with `accumulate = n`, and the task of its prices.
+struct Divided {
+  int64_t n;
+  Session s;
+  SearchTask task;
+  double nodes; // of all samples: the work of one price
+};
+
+bool planner_accumulated(const Session *s, int64_t n, Session *out) {
+  *out = *s;
+  out->diag = diag_new(s->arena); // errors and warnings of the model have been reported
+  out->options.accumulate = n;
+  out->model = model_build(s->arena, s->names, out->diag, s->ast, &out->options);
+  return out->model && (!train_counts_epochs(out->model) || train_resolve_epochs(out->model, 1));
+}
+
+bool planner_take_accumulated(Session *s, int64_t n) {
+  DiagMark mark = diag_mark(s->diag);
+  s->options.accumulate = n;
+  s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
+  diag_rewind(s->diag, mark); // warnings of the model have been reported
+  return s->model != NULL;
+}
+
+static Divided *divided_new(const Micro *m, int64_t n) {
+  Divided *d = arena_new_of(m->s->arena, Divided);
+  *d = (Divided){.n = n, .task = *m->task};
+  const Selected *of = planner_selected(m->task); // to select the graph takes long
+  if (!planner_accumulated(m->s, n, &d->s) || !planner_prices(&d->s, of, &d->task)) d->n = 0;
+  for (uint32_t i = 0; i < d->task.npriced; i++)
+    d->nodes += (double)graph_count(d->task.priced[i].graph);
+  return d;
+}
+
+// Returns the session with n micro-batches, or NULL if the model cannot be built so.
+static Divided *divided(Micro *m, int64_t n) {
+  for (uint32_t i = 0; i < m->divided.n; i++)
+    if (m->divided.at[i]->n == n) return m->divided.at[i];
+  Divided *d = divided_new(m, n);
+  if (d->n) vec_push(m->s->arena, m->divided) = d;
+  return d->n ? d : NULL;
+}
+
+Axes micro_batch_axes(const Session *s, const SearchChoice *c, bool soft) {
+  const Graph *g = s->model->graph;
+  const char *batch = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->name;
+  for (uint32_t i = 0; i < c->layout.n; i++) {
+    const LayoutRule *r = &c->layout.rule[i];
+    if (r->scope == LAYOUT_ALL && r->soft == soft && r->dim && !strcmp(r->dim, batch))
+      return r->axes;
+  }
+  return (Axes){0};
+}
+
+// Returns the processors over which the layout splits the batch.
+static int64_t batch_parts(const Session *s, const SearchChoice *c) {
+  return axes_size(c->mesh, micro_batch_axes(s, c, false));
+}
+
+bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n) {
+  const Graph *g = s->model->graph;
+  int64_t rows = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->size, parts = batch_parts(s, c);
+  return rows % n == 0 && (rows / n % parts == 0 || rows % parts != 0);
+}
+
+int64_t planner_next_number(const Session *s, const SearchChoice *c, int64_t n, int64_t most) {
+  for (int64_t next = n + (n + 1) / 2; next <= most; next++)
+    if (planner_rows_divide(s, c, next)) return next;
+  return 0;
+}
+
+bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n) {
+  return (double)n * graph_count(planner_selected(m->task)->graph) <= MOST_NODES &&
+         planner_rows_divide(m->s, c, n);
+}
+
+bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint,
+                 SearchChoice *out) {
+  Divided *d = divided(m, n);
+  if (!d || m->work - m->reserved < d->nodes) return false;
+  *out = *from;
+  out->accumulate = n;
+  bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &out->price);
+  m->work -= d->nodes * (made ? search_work(&out->price) : 1);
+  m->found->ndivided += made;
+  return made;
+}
+
+void micro_add(Micro *m, const SearchChoice *c) {
+  SearchResult *r = m->found;
+  SearchChoice *at = arena_array(m->s->arena, SearchChoice, r->n + 1);
+  uint32_t n = 0, i = 0;
+  if (c->price.peak > m->task->memory) {
+    if (!r->n && c->price.peak < r->smallest.price.peak) r->smallest = *c;
+    return;
+  }
+  while (i < r->n && !planner_better(m->task, c, &r->at[i])) at[n++] = r->at[i++];
+  at[n++] = *c;
+  while (i < r->n) at[n++] = r->at[i++];
+  r->at = at;
+  r->n = n < m->task->keep ? n : m->task->keep;
+}
+
+double micro_best_seconds(const Micro *m) {
+  return m->found->n ? m->found->at[0].price.seconds : (double)INFINITY;
+}
+
+bool micro_fits(const Micro *m, const SearchChoice *c) { return c->price.peak <= m->task->memory; }
+
+bool micro_recompute(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
+  if (!micro_price(m, from, n, (SearchHint){.over = true}, out)) return false;
+  micro_add(m, out);
+  return micro_fits(m, out);
+}
+
+double micro_unlimited(const SearchPrice *p) {
+  return p->unlimited > 0 ? p->unlimited : p->seconds / (1 + FORWARD * p->again);
+}
+
+bool micro_is_excluded(const SearchTask *t, const SearchChoice *c) {
+  bool over = c->price.again > 0 || fmax(c->price.peak, c->price.unlimited_peak) > t->memory;
+  return over && c->price.kept <= t->memory;
+}
+
+bool planner_step_divides(const Session *s, const char *purpose) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  return spec->ntrain && !spec->train[0].accumulate && !spec->train[0].sync &&
+         !strcmp(purpose, "train") && micro_batches_alike(s->model);
+}
+
+bool planner_may_divide(const Session *s, const SearchTask *t) {
+  return t->pricer && planner_step_divides(s, planner_selected(t)->purpose);
+}
