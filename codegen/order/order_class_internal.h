@@ -4,6 +4,7 @@
 //   order_class.c    the classes of a graph, and its uses of them
 //   order_cost.c     the cost of an operation for given orders
 //   order_known.c    costs that were computed before
+//   order_starts.c   orders to start from
 //   order_search.c   the orders of least cost
 //
 // All values with the same dims that kernels compute are one class, and all results of contractions
@@ -95,6 +96,12 @@ void class_order(OrderClass *c, const DimList *order);
 // Returns the cost in ns of use number `use`, with the orders that its classes have now, which
 // class_order has set.
 double order_use_cost(OrderClasses *s, uint32_t use);
+
+// -- order_starts.c
+// Gives each class the order that `c` has chosen for its values.
+void order_start_plain(OrderClasses *s, const Chooser *c);
+// Gives each class whose order is free its dims, sorted by what they are (dim_weights).
+void order_start_sorted(OrderClasses *s);
 
 // -- order_search.c
 // Gives each free class the order of least estimated cost. `c` has chosen orders for all nodes,

@@ -277,7 +277,7 @@ static bool try_pairs(Search *r) {
   return better;
 }
 
-// -- starts -------------------------------------------------------------------------------------
+// -- the search ---------------------------------------------------------------------------------
 
 // Computes the orders of derived classes and the costs of all uses.
 static void begin(Search *r) {
@@ -298,54 +298,6 @@ static void begin(Search *r) {
     s->use.at[u].cost = order_use_cost(s, u);
     r->cost += s->use.at[u].cost;
   }
-}
-
-// Starts with the orders that `c` has chosen.
-static void start_plain(Search *r, const Chooser *c) {
-  OrderClasses *s = r->s;
-  for (NodeId n = graph_count(s->g); n; n--)
-    if (s->of[n] && s->cls.at[s->of[n]].kind != CLASS_FIXED)
-      s->cls.at[s->of[n]].order = c->at.at[c->map[n]];
-  begin(r);
-}
-
-// Returns a number by which dims are sorted, slowest first, whatever their declared order: dims of
-// loops, dims of inputs, dims that count matrices in contractions, small dims.
-static double *dim_weights(const OrderClasses *s) {
-  const Graph *g = s->g;
-  double *w = arena_array(s->a, double, dim_count(g->dims) + 1);
-  for (DimId d = 1; d <= dim_count(g->dims); d++) w[d] = -(double)dim_get(g->dims, d)->size;
-  for (uint32_t i = 1; i < s->use.n; i++) {
-    const Node *x = graph_node(g, s->use.at[i].node);
-    if (x->op == OP_AT) w[x->attr.dims[0]] = 1e30;
-    if (x->op != OP_CONTRACT) continue;
-    for (int k = 0; k < x->dims.n; k++)
-      if (dims_has(&graph_node(g, x->args[0])->dims, x->dims.at[k]) &&
-          dims_has(&graph_node(g, x->args[1])->dims, x->dims.at[k]))
-        w[x->dims.at[k]] += 1e10;
-  }
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *x = graph_node(g, n);
-    for (int k = 0; k < x->dims.n && x->op == OP_INPUT; k++) w[x->dims.at[k]] += 1e20;
-  }
-  return w;
-}
-
-static void start_sorted(Search *r) {
-  OrderClasses *s = r->s;
-  const double *w = dim_weights(s);
-  for (ClassId i = 1; i < s->cls.n; i++) {
-    OrderClass *x = &s->cls.at[i];
-    if (x->kind != CLASS_POINT && x->kind != CLASS_CONTRACT && x->kind != CLASS_STORED) continue;
-    DimList list = {0};
-    for (int k = 0; k < x->dims.n; k++) {
-      int at = 0;
-      while (at < list.n && w[list.at[at]] >= w[x->dims.at[k]]) at++;
-      list_insert(&list, at, x->dims.at[k]);
-    }
-    x->order = list;
-  }
-  begin(r);
 }
 
 static void improve(Search *r) {
@@ -376,11 +328,13 @@ static Search search_new(OrderClasses *s) {
 double order_search(OrderClasses *s, const Chooser *c) {
   Search r = search_new(s);
   DimList *best = arena_array(s->a, DimList, s->cls.n);
-  start_plain(&r, c);
+  order_start_plain(s, c);
+  begin(&r);
   improve(&r);
   double cost = r.cost;
   for (ClassId i = 1; i < s->cls.n; i++) best[i] = s->cls.at[i].order;
-  start_sorted(&r);
+  order_start_sorted(s);
+  begin(&r);
   improve(&r);
   for (ClassId i = 1; i < s->cls.n && cost <= r.cost; i++) s->cls.at[i].order = best[i];
   return cost < r.cost ? cost : r.cost;
