@@ -149,11 +149,11 @@ static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilati
   if (whole) out->least = program_bytes(out->compiled->program);
   if (whole && out->least <= opt->memory) return;
   out->levels = remat_levels(a, out->collected);
-  pipeline_find_level(opt, out);
+  bool made = pipeline_find_level(a, opt, last, out);
   if (out->again) out->again_text = remat_level_text(a, out->again, out->levels);
   timings_end(opt->timings, "budget", 0);
   bool wanted = !opt->sparing || out->least <= opt->memory;
-  if (wanted && (out->again || !whole)) compute_how(a, opt, last, out);
+  if (wanted && !made && (out->again || !whole)) compute_how(a, opt, last, out);
 }
 
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {

@@ -33,7 +33,8 @@ void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Grap
 // program fits the memory budget. If none fits, it is that one of the levels tried whose program
 // needs least memory. Sets out->least to the bytes that this program needs, out->trials and
 // out->gave_up. Before, out->least is what level 0 needs, or 0, and out->levels the highest level.
-void pipeline_find_level(const PipelineOptions *opt, Compilation *out);
+// Returns whether it has also set the program of this level, which fits.
+bool pipeline_find_level(Arena *a, const PipelineOptions *opt, int last, Compilation *out);
 // Returns the bytes that the program of c needs at a recompute level.
 int64_t pipeline_bytes(const PipelineOptions *opt, const Compilation *c, int level);
 // Returns whether a sparing search gives up, because its best level needs so many bytes.

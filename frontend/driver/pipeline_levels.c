@@ -29,6 +29,10 @@ typedef struct Trials {
   int all;        // the level that recomputes all segments
   int levels;     // the highest level
   Level *level;   // by level
+  // The program that was compiled last, the hash of its graph, and the arena that has both.
+  Compilation made;
+  uint64_t graph;
+  Arena *arena;
 } Trials;
 
 static Trials trials_new(Arena *a, const PipelineOptions *opt, const Compilation *c, int levels) {
@@ -46,30 +50,36 @@ static int64_t known_bytes(const Trials *t, uint64_t graph) {
   return k <= t->levels ? t->level[k].bytes : 0;
 }
 
-// Returns the bytes that the program of a level needs.
+static void compile(Trials *t, const PipelineOptions *opt, const Graph *g) {
+  t->made = (Compilation){.collected = t->c->collected, .partition = t->c->partition};
+  if (t->c->simplified) partition_facts_rematerialised(&t->made.partition, g);
+  pipeline_program(t->arena, opt, AFTER_PROGRAM, g, &t->made);
+}
+
+// Returns the bytes that the program of a level needs. Of the programs only the last one is kept.
 static int64_t bytes_at(Trials *t, int level) {
   Level *is = &t->level[level];
   if (is->bytes) return is->bytes;
-  Arena *scratch = arena_new();
   PipelineOptions quiet = *t->opt;
-  Compilation trial = {.collected = t->c->collected};
   quiet.timings = NULL;
   quiet.passed = NULL;
-  const Graph *g = pipeline_recompute(scratch, &quiet, trial.collected, level);
+  arena_free(t->arena);
+  t->arena = arena_new();
+  t->made = (Compilation){0};
+  const Graph *g = pipeline_recompute(t->arena, &quiet, t->c->collected, level);
   is->graph = graph_hash(g);
   is->bytes = known_bytes(t, is->graph);
-  if (!is->bytes) {
-    pipeline_program(scratch, &quiet, AFTER_PROGRAM, g, &trial);
-    is->bytes = program_bytes(trial.compiled->program);
-  }
-  arena_free(scratch);
-  return is->bytes;
+  if (is->bytes) return is->bytes;
+  compile(t, &quiet, g);
+  t->graph = is->graph;
+  return is->bytes = program_bytes(t->made.compiled->program);
 }
 
 int64_t pipeline_bytes(const PipelineOptions *opt, const Compilation *c, int level) {
   Arena *scratch = arena_new();
   Trials t = trials_new(scratch, opt, c, level);
   int64_t bytes = bytes_at(&t, level);
+  arena_free(t.arena);
   arena_free(scratch);
   return bytes;
 }
@@ -99,12 +109,14 @@ static int first_fitting(Trials *t, int lo, int hi) {
 
 // Returns the level that a budget of t->least bytes would have, which is what the program of level
 // t->all needs: a lower level may need no more.
-static int first_as_small(const Trials *t) {
-  PipelineOptions opt = *t->opt;
-  Trials smaller = *t;
+static int first_as_small(Trials *t) {
+  const PipelineOptions *asked = t->opt;
+  PipelineOptions opt = *asked;
   opt.memory = t->least;
-  smaller.opt = &opt;
-  return first_fitting(&smaller, REMAT_BASE_LEVELS, t->all);
+  t->opt = &opt;
+  int level = first_fitting(t, REMAT_BASE_LEVELS, t->all);
+  t->opt = asked;
+  return level;
 }
 
 bool pipeline_is_far(const PipelineOptions *opt, int64_t bytes) {
@@ -149,7 +161,20 @@ static int count_trials(const Trials *t) {
   return n;
 }
 
-void pipeline_find_level(const PipelineOptions *opt, Compilation *out) {
+// Sets *out to the program that was compiled last, and gives its memory to `a`.
+static void take_program(Arena *a, const Trials *t, Compilation *out) {
+  const Compilation *made = &t->made;
+  out->partition = made->partition;
+  out->order = made->order;
+  out->buckets = made->buckets;
+  out->facts = made->facts;
+  out->fusion = made->fusion;
+  out->transfers = made->transfers;
+  out->compiled = made->compiled;
+  arena_join(a, t->arena);
+}
+
+bool pipeline_find_level(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   Arena *scratch = arena_new();
   Trials t = trials_new(scratch, opt, out, out->levels);
   t.least = out->least ? out->least : bytes_at(&t, 0);
@@ -159,5 +184,12 @@ void pipeline_find_level(const PipelineOptions *opt, Compilation *out) {
   out->least = fits && t.best ? t.fitted : t.least;
   out->trials = count_trials(&t);
   out->again = fits || t.best != t.all || opt->sparing ? t.best : first_as_small(&t);
+  bool made = fits && last >= AFTER_PROGRAM && !opt->passed && t.made.compiled &&
+              t.graph == t.level[out->again].graph;
+  if (made)
+    take_program(a, &t, out);
+  else
+    arena_free(t.arena);
   arena_free(scratch);
+  return made;
 }

@@ -175,6 +175,18 @@ void arena_free(Arena *a) {
   free(a);
 }
 
+void arena_join(Arena *a, Arena *from) {
+  Block **block = &a->top;
+  Large **large = &a->large;
+  while (*block) block = &(*block)->below;
+  while (*large) large = &(*large)->below;
+  *block = from->top;
+  *large = from->large;
+  a->held += from->held;
+  from->top = NULL;
+  arena_free(from);
+}
+
 // Allocates `bytes` bytes, zeroed or not, on huge pages where possible. *base gets the address to
 // free. Zeroed memory that comes from the system is not written to.
 static void *huge(size_t bytes, bool zeroed, void **base) {

@@ -13,6 +13,8 @@ typedef struct Arena Arena;
 // at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
+// Gives all memory of `from` to `a`, which frees it with its own, and frees `from`.
+void arena_join(Arena *a, Arena *from);
 // Keeps the arena alive after a failure that jumps back to guard_run (ir/base/guard.h). Without
 // this call the failure frees the arena.
 void arena_keep(Arena *a);

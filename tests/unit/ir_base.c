@@ -96,6 +96,28 @@ static void large_blocks_come_and_go(void **state) {
   arena_free(a);
 }
 
+static void joined_memory_lives_with_the_arena(void **state) {
+  (void)state;
+  for (int empty = 0; empty < 2; empty++) {
+    Arena *a = arena_new(), *from = arena_new();
+    char *own = empty ? NULL : arena_text(a, "own", 3), *large = arena_alloc(from, 3 << 20);
+    char *text = arena_text(from, "text", 4);
+    size_t held = arena_bytes(a) + arena_bytes(from);
+    memset(large, 1, 3 << 20);
+    arena_join(a, from);
+    assert_int_equal(arena_bytes(a), held);
+    ArenaMark mark = arena_mark(a);
+    for (int i = 0; i < 300; i++) memset(arena_alloc(a, 10000), 2, 10000);
+    memset(arena_alloc(a, 3 << 20), 2, 3 << 20);
+    arena_reset(a, mark);
+    assert_string_equal(text, "text");
+    assert_int_equal(large[(3 << 20) - 1], 1);
+    if (own) assert_string_equal(own, "own");
+    arena_release(a, large);
+    arena_free(a);
+  }
+}
+
 static void growing_arrays_keep_their_elements(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -168,6 +190,7 @@ int main(void) {
       cmocka_unit_test(memory_is_zero_again_after_reset),
       cmocka_unit_test(memory_is_zero_in_the_next_arena),
       cmocka_unit_test(large_blocks_come_and_go),
+      cmocka_unit_test(joined_memory_lives_with_the_arena),
       cmocka_unit_test(growing_arrays_keep_their_elements),
       cmocka_unit_test(formats_of_any_length),
       cmocka_unit_test(nouns_follow_their_number),
