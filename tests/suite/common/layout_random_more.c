@@ -46,11 +46,11 @@ static NodeId random_integer(Maker *m, NodeId x, NodeId y) {
   static const Op two[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAXIMUM, OP_MINIMUM, OP_MOD, OP_FLOOR_DIV};
   static const Op bits[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR, OP_SHIFT_LEFT, OP_SHIFT_RIGHT};
   static const Op over[] = {OP_SUM, OP_MAX, OP_MIN};
-  const Dims *s = dims_of(m, x), *t = dims_of(m, y);
-  if (!s->n || !t->n) return 0;
+  const Dims s = *dims_of(m, x), t = *dims_of(m, y);
+  if (!s.n || !t.n) return 0;
   Dtype type = types[maker_draw(m, countof(types))];
-  NodeId i = graph_cast(m->g, graph_index(m->g, random_dim(m, s)), type),
-         j = graph_cast(m->g, graph_index(m->g, random_dim(m, t)), type);
+  NodeId i = graph_cast(m->g, graph_index(m->g, random_dim(m, &s)), type),
+         j = graph_cast(m->g, graph_index(m->g, random_dim(m, &t)), type);
   Op op = type == TYPE_I32 && maker_draw(m, 2) ? bits[maker_draw(m, countof(bits))]
                                                : two[maker_draw(m, countof(two))];
   if (op == OP_MOD || op == OP_FLOOR_DIV) j = graph_binary(m->g, OP_ADD, j, number(m, type, 1));
