@@ -200,7 +200,8 @@ static void find_segments(Marks *m) {
     const Segment *last = m->segment.n ? &m->segment.at[m->segment.n - 1] : NULL;
     if (!is_narrow(m, bytes, n) || (last && n <= last->end + NEAR)) continue;
     bool same = last && part_of(m, last->end) == part_of(m, n);
-    vec_push(m->a, m->segment) = (Segment){n, same ? last->number + 1 : 0};
+    Segment next = {n, same ? last->number + 1 : 0};
+    vec_push(m->a, m->segment) = next;
   }
 }
 

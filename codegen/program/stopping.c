@@ -127,7 +127,8 @@ void guard_note(Builder *b, NodeId guard, RegionId parent) {
   for (uint32_t i = b->guard.n; i-- > 0 && x->op == OP_NOT;) {
     const GuardNote *other = &b->guard.at[i];
     if (other->guard != x->args[0] || other->parent != parent || other->instead) continue;
-    vec_push(b->a, b->guard) = (GuardNote){guard, parent, begin, other->begin + 1};
+    GuardNote second = {guard, parent, begin, other->begin + 1};
+    vec_push(b->a, b->guard) = second;
     return;
   }
   vec_push(b->a, b->guard) = (GuardNote){guard, parent, begin, 0};

@@ -107,8 +107,9 @@ static NodeId scaled_twice(Simplify *s, NodeId scaled, double by) {
   if (n->op != OP_MUL || !is_power_of_two(type, by) || dtype_accumulator(type) != type) return 0;
   for (int i = 0; i < 2; i++) {
     double c;
+    NodeId x = n->args[1 - i];
     if (!simple_const(s->g, n->args[i], &c) || !(fabs(c) <= 1 && fabs(c) > 1e-9)) continue;
-    return again(s, OP_MUL, n->args[1 - i], graph_const(s->g, type, c * by));
+    return again(s, OP_MUL, x, graph_const(s->g, type, c * by));
   }
   return 0;
 }

@@ -258,6 +258,23 @@ static void test_rules(void **state) {
   }
 }
 
+// A rule reads no node where it lay before the graph grew, whichever node makes the graph grow. The
+// address sanitizer finds such a read.
+static void test_growth(void **state) {
+  (void)state;
+  for (uint32_t n = 200; n < 208; n++) {
+    World w;
+    begin(&w);
+    for (uint32_t i = 0; i < n; i++) {
+      NodeId once = bin(&w, OP_MUL, w.x, num(&w, 0.3 + i / 2000.0));
+      vec_push(w.a, w.g->output) =
+          (Output){.name = "y", .value = bin(&w, OP_MUL, once, num(&w, 2))};
+    }
+    assert_int_equal(graph_count(graph_simplify(w.a, w.g)), 1 + 2 * n);
+    arena_free(w.a);
+  }
+}
+
 // A name of the model moves to the node that computes the value after simplification.
 static void test_names(void **state) {
   (void)state;
@@ -338,11 +355,9 @@ static void test_logsumexp_infinite(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rules),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_blocks),
-      cmocka_unit_test(test_expand),
-      cmocka_unit_test(test_logsumexp_infinite),
+      cmocka_unit_test(test_rules),  cmocka_unit_test(test_growth),
+      cmocka_unit_test(test_names),  cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_expand), cmocka_unit_test(test_logsumexp_infinite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
