@@ -90,7 +90,8 @@ bool ahead_is_neutral(Ahead *x, NodeId n, DimId t, DimId s, Op op);
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
 // `graph` is a copy of g with nodes added that copy
-// memory (BROADCAST without dims) where an order could not be chosen freely.
+// memory (BROADCAST without dims) where an order could not be chosen freely. gpu: whether kernels
+// are for a GPU, whose threads compute one element each.
 typedef struct Order {
   const Graph *graph;
   DimList *at; // the physical order of each value, indexed by NodeId

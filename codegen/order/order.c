@@ -16,6 +16,8 @@
 //   %5 = contract(q, k) : f32[b, t, heads, k]      requested by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
 //
+// Nodes that compute a value again have the order of the first node with it (order_again.c).
+//
 // The dim of a loop is the outermost dim of what the loop reads or collects, so that one iteration
 // accesses one piece of memory. A carry, its initial value and its next value have the same order.
 #include "codegen/order/order_class_internal.h"
@@ -186,16 +188,19 @@ static void make_graph(Chooser *c) {
   c->at.at = arena_alloc_raw(c->a, c->at.cap * sizeof *c->at.at);
   vec_push(c->a, c->at) = (DimList){0};
   vec_push(c->a, c->loose) = false;
+  vec_push(c->a, c->again) = false;
   for (NodeId id = 1; id <= graph_count(c->from); id++) {
     bug_context("order", id);
+    c->repeats = first_of(c, id) != id;
     copy_node(c, id);
   }
+  c->repeats = false;
   copy_outputs(c);
 }
 
-static Chooser chooser_new(Arena *a, const Graph *g) {
+static Chooser chooser_new(Arena *a, const Graph *g, const NodeId *first) {
   uint32_t n = graph_count(g) + 1;
-  Chooser c = {.a = a, .from = g};
+  Chooser c = {.a = a, .from = g, .first = first};
   c.requested = arena_array(a, DimList, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);
@@ -236,7 +241,7 @@ static void store_as(Chooser *c, DeclId d, const DimList *order) {
 static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const OrderFacts *facts) {
   OrderClasses *s = order_classes(scratch, plain, facts);
   order_search(s, plain);
-  Chooser c = chooser_new(a, plain->from);
+  Chooser c = chooser_new(a, plain->from, plain->first);
   c.classes = s;
   memcpy(c.stored, plain->stored, sizeof *c.stored * (c.from->decl.n + 1));
   for (NodeId n = 1; n <= graph_count(c.from); n++) {
@@ -261,12 +266,12 @@ Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gp
   bug_context("order", 0);
   Rows rows = rows_find(a, g, NULL);
   OrderFacts facts = {.rows = &rows, .vectors = !gpu};
-  Chooser plain = chooser_new(a, g);
+  Arena *scratch = arena_new();
+  Chooser plain = chooser_new(a, g, order_first(scratch, g));
   if (store->like) store_like(&plain, store->like);
   plain.free = store->freely && !store->like && updates_tensors(g);
   request_all(&plain);
   make_graph(&plain);
-  Arena *scratch = arena_new();
   Chooser best = by_cost(a, scratch, &plain, &facts);
   double was = order_graph_cost(&plain, &facts), is = order_graph_cost(&best, &facts);
   bool taken = is <= WORTH * was && was - is >= LEAST_SAVED;

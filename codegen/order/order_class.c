@@ -68,7 +68,7 @@ static ClassId class_declared(OrderClasses *s, NodeId n) {
 // values with the same dims; 0 if there is none. So gradients of weights with different declared
 // orders are in different classes.
 static ClassId class_target(OrderClasses *s, NodeId n) {
-  NodeId target = s->target[n];
+  NodeId target = s->target[first_of(s->plain, n)];
   if (!target) return 0;
   if (!s->of[target]) s->of[target] = class_declared(s, target);
   return s->of[target];
@@ -155,7 +155,9 @@ DimList order_read(const OrderClasses *s, NodeId n, NodeId with) {
 
 static void uses_of_node(OrderClasses *s, NodeId n) {
   const Node *x = graph_node(s->g, n);
-  OrderUse u = {.node = n, .result = s->of[n], .times = (double)region_times(s->g, x->region)};
+  bool again = first_of(s->plain, n) != n;
+  OrderUse u = {
+      .node = n, .result = s->of[n], .times = again ? 0 : (double)region_times(s->g, x->region)};
   OpClass cls = op_row((Op)x->op)->cls;
   bool point = cls == POINTWISE, other = false;
   for (int i = 0; i < x->nargs && i < 3; i++) {
@@ -167,7 +169,7 @@ static void uses_of_node(OrderClasses *s, NodeId n) {
   if (cls == CONTRACT) {
     for (int i = 0; i < 2; i++) {
       u.arg[i] = read_class(s, x->args[i], s->of[x->args[1 - i]]);
-      copy_add(s, x->args[i], s->of[x->args[i]], u.arg[i], 1);
+      copy_add(s, x->args[i], s->of[x->args[i]], u.arg[i], again ? 0 : 1);
     }
     if (u.arg[0] && u.arg[1]) use_add(s, u);
   } else if (x->op == OP_CARRY) {
@@ -221,7 +223,7 @@ static void find_targets(OrderClasses *s) {
     const Node *x = graph_node(g, n);
     if (!s->target[n] || op_row((Op)x->op)->cls != POINTWISE) continue;
     for (int i = 0; i < x->nargs; i++) {
-      NodeId *to = &s->target[x->args[i]];
+      NodeId *to = &s->target[first_of(s->plain, x->args[i])];
       if (!*to && dims_equal(&graph_node(g, x->args[i])->dims, &x->dims)) *to = s->target[n];
     }
   }

@@ -44,7 +44,7 @@ typedef struct OrderUse {
   NodeId node;
   ClassId arg[3], result;
   bool copy;     // a copy from arg[0] to `result` if their orders differ; no operation
-  double times;  // number of such operations in a step
+  double times;  // number of such operations in a step, but for those that compute a value again
   double cost;   // of all of them, in ns
   uint32_t next; // another use with the same hash
 } OrderUse;
@@ -87,7 +87,8 @@ double order_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimLi
                   const DimList *result);
 // Returns the cost in ns of a copy of `bytes` bytes from one order to another; 0 if they are equal.
 double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes);
-// Returns the cost in ns of all nodes of the graph that `c` has made.
+// Returns the cost in ns of all nodes of the graph that `c` has made, but for those that compute a
+// value again.
 double order_graph_cost(const Chooser *c, const OrderFacts *facts);
 
 // -- order_known.c

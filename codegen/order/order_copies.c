@@ -7,6 +7,7 @@ void set_order(Chooser *c, NodeId n, DimList list) {
   while (c->at.n <= n) {
     vec_push(c->a, c->at) = (DimList){0};
     vec_push(c->a, c->loose) = false;
+    vec_push(c->a, c->again) = c->repeats;
   }
   c->at.at[n] = list;
 }

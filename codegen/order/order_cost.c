@@ -208,6 +208,7 @@ double order_graph_cost(const Chooser *c, const OrderFacts *facts) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
     const DimList *arg[3] = {0};
+    if (c->again.at[n]) continue;
     for (int i = 0; i < x->nargs && i < 3; i++) {
       const Node *y = graph_node(g, x->args[i]);
       bool spread = y->op == OP_BROADCAST && y->attr.ndims;

@@ -1,5 +1,6 @@
 // What the files of the order pass share. Private to the room.
 //
+//   order_again.c      nodes that compute a value again
 //   order_requests.c   requests, from users to arguments
 //   order_defaults.c   orders without a request, from arguments to results
 //   order_copies.c     copies in another order
@@ -22,6 +23,9 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
+  // By old node: the first node with its value if the node computes it again or is a mark, else the
+  // node itself. NULL if there are no such nodes.
+  const NodeId *first;
   DimList *requested; // by old node: the order that a user requested; no dims: no request
   bool *forced;       // by old node: if the request is not met, the user needs a copy
   DimId *front;       // by old node: the dim that should be outermost; 0: no preference
@@ -29,6 +33,8 @@ typedef struct Chooser {
   uint32_t *rank;  // by dim that is no block: its precedence, 1 is slowest
   VEC(DimList) at; // by new node: the order of its dims; entry 0 is unused
   VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
+  VEC(bool) again; // by new node: made for an old node that computes a value again
+  bool repeats;    // the node that is being made is one of these
   VEC(OrderCopy) copy;
   // The classes of `from`, with the orders that the search has found; NULL before the search.
   const struct OrderClasses *classes;
@@ -41,6 +47,11 @@ typedef struct Chooser {
 // Returns whether op only informs earlier passes. The graph with chosen orders has no nodes with
 // such an op.
 static inline bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
+
+// -- order_again.c
+// Returns Chooser.first of graph g, in `a`.
+const NodeId *order_first(Arena *a, const Graph *g);
+static inline NodeId first_of(const Chooser *c, NodeId n) { return c->first ? c->first[n] : n; }
 
 // -- order_requests.c
 // Sets requested, forced and front of all old nodes. Needs c->rank.

@@ -2,7 +2,8 @@
 // reads a value best.
 #include "codegen/order/order_internal.h"
 
-static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
+static void request(Chooser *c, NodeId of, const DimList *list, bool forced) {
+  NodeId n = first_of(c, of);
   const Node *node = graph_node(c->from, n);
   DimList own = {0};
   for (int i = 0; i < list->n; i++)
@@ -93,8 +94,9 @@ static void request_through_region(Chooser *c, NodeId id) {
     request(c, n->args[1], &requested, false);
   }
   if (n->op != OP_AT) return;
-  c->front[n->args[0]] = n->attr.dims[0];
-  Op of = (Op)graph_node(c->from, n->args[0])->op;
+  NodeId all = first_of(c, n->args[0]);
+  c->front[all] = n->attr.dims[0];
+  Op of = (Op)graph_node(c->from, all)->op;
   bool pieces = of == OP_MERGE || of == OP_SPLIT || of == OP_AT; // no request: by precedence
   for (int i = 0; i < n->dims.n && pieces && requested.n < n->dims.n; i++)
     insert_ranked(c, &requested, n->dims.at[i]);
@@ -109,9 +111,21 @@ static void pass_front(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
   OpClass cls = op_row(n->op)->cls;
   if (!c->front[id] || (cls != POINTWISE && cls != COLLECTIVE && cls != MOVE)) return;
-  for (int i = 0; i < n->nargs; i++)
-    if (!c->front[n->args[i]] && dims_has(&graph_node(c->from, n->args[i])->dims, c->front[id]))
-      c->front[n->args[i]] = c->front[id];
+  for (int i = 0; i < n->nargs; i++) {
+    NodeId arg = first_of(c, n->args[i]);
+    if (!c->front[arg] && dims_has(&graph_node(c->from, arg)->dims, c->front[id]))
+      c->front[arg] = c->front[id];
+  }
+}
+
+// Gives nodes that compute a value again the requests of the first node with this value.
+static void request_again(Chooser *c) {
+  for (NodeId n = 1; n <= graph_count(c->from) && c->first; n++) {
+    NodeId first = first_of(c, n);
+    c->requested[n] = c->requested[first];
+    c->forced[n] = c->forced[first];
+    c->front[n] = c->front[first];
+  }
 }
 
 void request_all(Chooser *c) {
@@ -120,6 +134,7 @@ void request_all(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
     OpClass cls = op_row(n->op)->cls;
+    if (first_of(c, id) != id) continue;
     if (cls == REGION) request_through_region(c, id);
     pass_front(c, id);
     if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
@@ -127,4 +142,5 @@ void request_all(Chooser *c) {
     else if (c->requested[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
       for (int i = 0; i < n->nargs; i++) request(c, n->args[i], &c->requested[id], false);
   }
+  request_again(c);
 }
