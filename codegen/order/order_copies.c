@@ -86,12 +86,12 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
 
 // Returns `arg`, an argument of contraction n, or a copy of `arg` in which the summed dims are
 // adjacent. The copy is made if `arg` is collected by a loop, whose dim is outermost in it: a
-// library product needs adjacent dims.
+// library product needs adjacent dims. The search has counted the cost of a kernel without a copy.
 static NodeId collected_argument(Chooser *c, const Node *n, NodeId arg) {
   DimList list = c->at.at[arg], ranked = {0};
   NodeId root = arg;
   while (op_is_alias((Op)graph_node(c->to, root)->op)) root = view_of(c->to, root);
-  if (graph_node(c->to, root)->op != OP_COLLECT || n->attr.ndims < 2) return arg;
+  if (c->classes || graph_node(c->to, root)->op != OP_COLLECT || n->attr.ndims < 2) return arg;
   int first = list.n, last = -1;
   for (int i = 0; i < list.n; i++) {
     insert_ranked(c, &ranked, list.at[i]);
