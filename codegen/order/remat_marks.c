@@ -2,7 +2,7 @@
 // level by level, cheapest first.
 //
 //   a forward value            is rematerialised
-//   between checkpoints        always
+//   between checkpoints        always, but for reductions to a few bytes
 //   pointwise, a draw          from level 1, if its arguments are kept for gradients, or small
 //   gathered parameters        from level 2, as in ZeRO-3
 //   other gathers, halos       from level 3: those of sequence parallelism, of images
@@ -60,6 +60,12 @@ static bool is_moved(const Node *n) {
   return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_TO_PARTIAL;
 }
 
+// Returns whether n reduces a value to a few bytes.
+static bool is_tiny(const Marks *m, NodeId n) {
+  const Node *x = graph_node(m->g, n);
+  return op_row((Op)x->op)->cls == REDUCE && !x->region && node_bytes(m->g, n) <= SMALL;
+}
+
 static bool may_repeat(const Marks *m, NodeId id) {
   const Node *n = graph_node(m->g, id);
   bool kept =
@@ -81,7 +87,7 @@ static void mark_checkpoints(Marks *m) {
     const Node *node = graph_node(m->g, n);
     for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++)
       before[node->args[i]] = true;
-    m->marked[n] = before[n] && !node->region && may_repeat(m, n);
+    m->marked[n] = before[n] && !node->region && may_repeat(m, n) && !is_tiny(m, n);
   }
 }
 
