@@ -65,10 +65,11 @@ static bool is_patches(const Graph *g, NodeId n) {
   return false;
 }
 
-static double library_cost(const Graph *g, const GemmForm *f) {
+static double library_cost(const Graph *g, const OrderFacts *facts, const GemmForm *f) {
   double m = (double)list_elements(g->dims, &f->m), n = (double)list_elements(g->dims, &f->n),
          k = (double)list_elements(g->dims, &f->k),
          calls = (double)list_elements(g->dims, &f->batch);
+  if (facts->vectors) n = ceil(n / LANES) * LANES; // the last vector of a row is computed whole
   double work = m * n * k + HALF * (m * n + n * k + k * m);
   return calls * (CALL + work / LIBRARY_RATE * (f->ta || f->tb ? TRANSPOSED : 1));
 }
@@ -141,7 +142,7 @@ static double contract_cost(const Graph *g, const OrderFacts *facts, NodeId n,
   const char *why;
   if (!is_patches(g, x->args[0]) && !is_patches(g, x->args[1]) &&
       gemm_form_in(g, facts->rows, 0, x, arg, result, &form, &why))
-    return library_cost(g, &form);
+    return library_cost(g, facts, &form);
   return kernel_cost(g, facts, x, arg, result);
 }
 
