@@ -28,7 +28,7 @@
 // The orders of the search are taken if they cost at most this share of those by requests alone.
 static const double WORTH = 0.995;
 // They must also save this many ns, so that small models keep the orders that they are written in.
-static const double LEAST_SAVED = 20000;
+static const double LEAST_SAVED = 22000;
 
 // Returns whether the value of node `old` of the old graph takes the requested order. A value that
 // a kernel or a GEMM writes can have any order. An alias or the result of a collective has the
