@@ -29,7 +29,7 @@ void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Grap
                       Compilation *out);
 
 // -- pipeline_levels.c
-// Sets out->again to the first recompute level (how much is computed again to save memory) whose
+// Sets out->again to the first recompute level (how much is rematerialised) whose
 // program fits the memory budget. If none fits, it is that one of the levels tried whose program
 // needs least memory. Sets out->least to the bytes that this program needs, out->trials and
 // out->gave_up. Before, out->least is what level 0 needs, or 0, and out->levels the highest level.

@@ -1,4 +1,4 @@
-// Searches the recompute level (how much is computed again to save memory) for a memory budget. See
+// Searches the recompute level (how much is rematerialised) for a memory budget. See
 // pipeline_find_level in pipeline_internal.h. To know what a level needs its program is compiled,
 // in an arena of its own; of levels that change the graph alike only one is.
 #include "frontend/driver/pipeline_internal.h"
