@@ -3,7 +3,8 @@
 // One worker is faster than all if there is little work between two meetings, or if another process
 // occupies a core: the others then wait at each meeting for the worker that has lost its core. Both
 // ways are timed, and the faster one is used until the next trial. There is a trial at the start,
-// when steps by all workers have become much slower than they were, and now and then. Trials that
+// when steps by all workers have become much slower than they were, and now and then. Before one
+// worker is chosen, all are timed once more: what slowed them down may have been short. Trials that
 // change nothing become rarer, up to about one a second. Long steps are always run by all workers,
 // because a trial would cost more than it gains.
 #include "runtime/exec/crew.h"
@@ -29,8 +30,10 @@ static void enter(Crew *c, CrewState state) {
   c->spent = 0;
 }
 
-// Ends a trial. changed: the way that was tried is the faster one.
-static void settle(Crew *c, CrewState state, bool changed) {
+// Ends a trial with the faster way.
+static void settle(Crew *c, CrewState state) {
+  bool changed = (state == CREW_ONE) != c->alone;
+  c->alone = state == CREW_ONE;
   c->stay = changed || !c->stay ? STAY_LEAST : c->stay < STAY_MOST ? 2 * c->stay : STAY_MOST;
   c->left = c->stay;
   enter(c, state);
@@ -63,7 +66,12 @@ void crew_note(Crew *c, double seconds) {
   switch (c->state) {
   case CREW_ALL: window_of_all(c); break;
   case CREW_ONE: window_of_one(c); break;
-  case CREW_TRY_ONE: settle(c, c->one < c->all ? CREW_ONE : CREW_ALL, c->one < c->all); break;
-  case CREW_TRY_ALL: settle(c, c->all < c->one ? CREW_ALL : CREW_ONE, c->all < c->one); break;
+  case CREW_TRY_ONE:
+    if (c->one < c->all)
+      enter(c, CREW_TRY_ALL);
+    else
+      settle(c, CREW_ALL);
+    break;
+  case CREW_TRY_ALL: settle(c, c->all < c->one ? CREW_ALL : CREW_ONE); break;
   }
 }

@@ -16,6 +16,7 @@ typedef struct Crew {
   double all, one; // mean seconds of a step by all workers and by one, when last measured
   double fastest;  // the least mean of a window of steps by all workers; 0: none yet
   int stay, left;  // windows between the last trial and the next one, and those still to come
+  bool alone;      // one worker was the faster way in the last trial
   bool tried;      // a trial has begun
   bool slow;       // the last window of all workers was much slower than the fastest one
 } Crew;

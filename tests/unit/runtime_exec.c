@@ -476,6 +476,8 @@ static void crews_follow_the_time_of_steps(void **state) {
   assert_true(steps_of_one(&c, 1000, 4e-3, 2e-3) > 900);
   assert_true(steps_of_one(&c, 2000, 1e-3, 2e-3) < 500); // and gives it back: seen within a second
   assert_true(steps_of_one(&c, 1000, 1e-3, 2e-3) < 100);
+  steps_of_one(&c, 12, 4e-3, 2e-3); // a disturbance that ends while one worker is tried
+  assert_true(steps_of_one(&c, 100, 1e-3, 2e-3) < 20);
   c = (Crew){0};
   assert_int_equal(steps_of_one(&c, 1000, 1e-2, 1e-3), 0); // no trials of long steps
 }
