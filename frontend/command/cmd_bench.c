@@ -2,11 +2,11 @@
 // with the roofline of this machine, which is measured in the same run. Input: a model and --for,
 // --fetch, --steps. Output: text or JSON.
 //
-// The roofline (Williams et al. 2009) is the longer of two times: all flops of contractions at the
-// FMA peak of all cores, and the least memory traffic at the copy rate; of a GPU both rates are
-// figures of the machine file. That traffic is one read of
-// every parameter, state and optimizer tensor, one write of those that the step changes, and every
-// input and output once. Replicas count once, because they share this machine.
+// The roofline (Williams et al. 2009) is the longest of three times: all flops of contractions at
+// the FMA peak of all cores, the least memory traffic at the copy rate, and the reads of this
+// traffic at the read rate; of a GPU all rates are figures of the machine file. That traffic is one
+// read of every parameter, state and optimizer tensor, one write of those that the step changes,
+// and every input and output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
 #include "frontend/driver/asynchronous.h"
 #include "frontend/report/step_facts.h"
@@ -25,10 +25,10 @@ typedef struct Bench {
   Exec *exec;
   int64_t steps, profiled; // numbers of timed and of profiled steps
   double median, best;
-  // Flops and copied bytes per second: measured on all cores that the step uses, or by the figures
-  // of all GPUs that it uses.
-  double peak, copy;
-  int64_t bytes;    // least memory traffic of a step, in bytes
+  // Flops, copied bytes and read bytes per second: measured on all cores that the step uses, or by
+  // the figures of all GPUs that it uses.
+  double peak, copy, read;
+  int64_t bytes, bytes_read; // least memory traffic of a step, and what of it is read, in bytes
   int64_t resident; // peak of the resident memory of this process until the steps ended, in bytes
   const Simulation *predicted;
   const char *machine; // the machine file behind `predicted`; NULL: the built-in figures
@@ -113,10 +113,15 @@ static int64_t decl_bytes(const Graph *g, const Decl *d) {
   return n;
 }
 
-static int64_t least_bytes(const Graph *g) {
+static int64_t least_read(const Graph *g) {
   int64_t bytes = 0;
   for (uint32_t i = 0; i < g->decl.n; i++)
     if (g->decl.at[i].node) bytes += decl_bytes(g, &g->decl.at[i]);
+  return bytes;
+}
+
+static int64_t least_written(const Graph *g) {
+  int64_t bytes = 0;
   for (uint32_t i = 0; i < g->output.n; i++) bytes += node_bytes(g, g->output.at[i].value);
   return bytes;
 }
@@ -139,7 +144,13 @@ static double gpu_peak(const Bench *b) {
 static double flop_seconds(const Bench *b) {
   return (double)b->made.partition.flops_whole / b->peak;
 }
-static double byte_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
+// The time of the least memory traffic, by the rate that binds: where nearly all of it is read,
+// that is the read rate.
+static double copy_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
+static double read_seconds(const Bench *b) {
+  return b->read > 0 ? (double)b->bytes_read / b->read : 0;
+}
+static double byte_seconds(const Bench *b) { return fmax(copy_seconds(b), read_seconds(b)); }
 static double bound_seconds(const Bench *b) { return fmax(flop_seconds(b), byte_seconds(b)); }
 
 // -- results ------------------------------------------------------------------------------------
@@ -150,6 +161,8 @@ static json_t *roofline_json(const Bench *b) {
   json_object_set_new(out, "bytes", json_integer(b->bytes));
   json_object_set_new(out, "flops_per_second", json_real(b->peak));
   json_object_set_new(out, "bytes_per_second", json_real(b->copy));
+  json_object_set_new(out, "read_bytes", json_integer(b->bytes_read));
+  json_object_set_new(out, "read_bytes_per_second", json_real(b->read));
   json_object_set_new(out, "seconds", json_real(bound_seconds(b)));
   json_object_set_new(out, "steps_per_second", json_real(1 / bound_seconds(b)));
   json_object_set_new(out, "ratio", json_real(b->median / bound_seconds(b)));
@@ -293,7 +306,9 @@ static void print_roofline(const Bench *b) {
   printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
          seconds_text(a, flop_seconds(b)));
   printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9,
-         seconds_text(a, byte_seconds(b)));
+         seconds_text(a, copy_seconds(b)));
+  printf("  read     %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes_read), b->read / 1e9,
+         seconds_text(a, read_seconds(b)));
 }
 
 static void print_text(const Bench *b) {
@@ -342,7 +357,8 @@ static bool prepare(Bench *b) {
   b->exec = session_exec(s, &b->made, NULL, NULL);
   if (!b->exec) return false;
   synthetic_feed(b->exec, b->made.compiled->program);
-  b->bytes = least_bytes(b->made.simplified);
+  b->bytes_read = least_read(b->made.simplified);
+  b->bytes = b->bytes_read + least_written(b->made.simplified);
   if (!predict(b)) return false;
   VerifyJob job = {.graph = b->of.graph,
                    .made = &b->made,
@@ -369,6 +385,8 @@ static bool measure_rates(Bench *b, int threads) {
   b->peak = fmax(b->peak, ranks * peak_flops(threads));
   if (r && !ranks_meet_local(r, true)) return false;
   b->copy = fmax(b->copy, ranks * peak_copy(threads));
+  if (r && !ranks_meet_local(r, true)) return false;
+  b->read = fmax(b->read, ranks * peak_read(threads));
   return true;
 }
 
@@ -376,11 +394,11 @@ static bool measure(Bench *b, int64_t wanted) {
   int threads = exec_workers(b->exec);
   int64_t fit;
   if (!warm_up(b, &fit) || !time_steps(b, wanted, fit)) return false;
-  b->resident = peak_resident(); // before the arrays of peak_copy are made
+  b->resident = peak_resident(); // before the arrays that measure rates are made
   if (b->s->gpu) {
     double gpus = b->s->ranks ? ranks_count(b->s->ranks) : 1; // a rank has a GPU
     b->peak = gpus * gpu_peak(b);
-    b->copy = gpus * b->figures.memory_rate;
+    b->copy = b->read = gpus * b->figures.memory_rate;
     return time_instructions(b);
   }
   return measure_rates(b, threads) && time_instructions(b) && measure_rates(b, threads);

@@ -22,5 +22,8 @@ double peak_flops(int threads);
 // Returns bytes read plus bytes written per second in copies between two arrays of 64 MiB on
 // `threads` threads, with plain or non-temporal stores: the best of several runs.
 double peak_copy(int threads);
+// Returns bytes per second of `threads` threads that only read, each its part of an array of
+// 128 MiB: the best of several runs.
+double peak_read(int threads);
 
 #endif

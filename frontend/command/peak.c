@@ -1,5 +1,5 @@
-// Measures the FMA peak and the copy rate of this machine, which are upper limits for every kernel.
-// Used by bench for the roofline and by doctor.
+// Measures the FMA peak, the copy rate and the read rate of this machine, which are upper limits
+// for every kernel. Used by bench for the roofline and by doctor.
 #define _GNU_SOURCE // madvise
 #include "frontend/command/hardware.h"
 #include "ir/base/mem.h"
@@ -15,8 +15,11 @@
 #include <arm_neon.h>
 #endif
 
-// ROUNDS: iterations of an FMA loop, about 3 ms. COPY_BYTES: bytes of each of the two arrays.
-enum { ROUNDS = 1200000, REPEATS = 6, COPIES = 16, MAX_THREADS = 64, COPY_BYTES = 64 << 20 };
+// ROUNDS: iterations of an FMA loop, about 3 ms. COPY_BYTES: bytes of each of the two arrays of a
+// copy. READ_BYTES: bytes of the array that is read, larger than the caches of most machines.
+// STREAMS: its parts that a thread reads side by side.
+enum { ROUNDS = 1200000, REPEATS = 6, COPIES = 16, MAX_THREADS = 64 };
+enum { COPY_BYTES = 64 << 20, READ_BYTES = 128 << 20, STREAMS = 4 };
 
 // -- multiply-adds ------------------------------------------------------------------------------
 
@@ -85,23 +88,51 @@ COPY_LOOP(copy_256, __attribute__((target("avx2"), noinline)), __m256, _mm256_lo
 COPY_LOOP(copy_128, __attribute__((noinline)), __m128, _mm_load_ps, _mm_stream_ps)
 #endif
 
+// -- reads --------------------------------------------------------------------------------------
+
+// Adds up `bytes` bytes of floats, a multiple of STREAMS * 64, at an address that is a multiple
+// of 64.
+typedef void Read(const void *from, size_t bytes);
+
+// Defines a read of STREAMS parts of an array side by side: several streams keep more lines in
+// flight than one.
+#define READ_LOOP(name, attributes, Vector)                                                        \
+  attributes static void name(const void *from, size_t bytes) {                                    \
+    size_t part = bytes / STREAMS / sizeof(Vector);                                                \
+    const Vector *f = from;                                                                        \
+    Vector sum[STREAMS] = {{0}};                                                                   \
+    for (size_t i = 0; i < part; i++)                                                              \
+      for (size_t k = 0; k < STREAMS; k++) sum[k] += f[k * part + i];                              \
+    for (size_t k = 1; k < STREAMS; k++) sum[0] += sum[k];                                         \
+    __asm__ volatile("" : : "m"(sum[0]));                                                          \
+  }
+
+READ_LOOP(read_any, __attribute__((UNROLLED noinline)), Quad)
+#if defined(__x86_64__)
+typedef float Vector512 __attribute__((vector_size(64)));
+typedef float Vector256 __attribute__((vector_size(32)));
+READ_LOOP(read_512, __attribute__((UNROLLED target("avx512f"), noinline)), Vector512)
+READ_LOOP(read_256, __attribute__((UNROLLED target("avx2"), noinline)), Vector256)
+#endif
+
 // -- what this machine has ----------------------------------------------------------------------
 
 typedef struct Fastest {
   double (*fma)(void);
   Copy *stream; // NULL: the machine has no non-temporal stores
+  Read *read;
 } Fastest;
 
 static Fastest fastest_here(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return (Fastest){fma_512, copy_512};
+  if (__builtin_cpu_supports("avx512f")) return (Fastest){fma_512, copy_512, read_512};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return (Fastest){fma_256, copy_256};
-  return (Fastest){fma_any, copy_128};
+    return (Fastest){fma_256, copy_256, read_256};
+  return (Fastest){fma_any, copy_128, read_any};
 #elif defined(__aarch64__)
-  return (Fastest){fma_neon, NULL};
+  return (Fastest){fma_neon, NULL, read_any};
 #else
-  return (Fastest){fma_any, NULL};
+  return (Fastest){fma_any, NULL, read_any};
 #endif
 }
 
@@ -110,6 +141,7 @@ static Fastest fastest_here(void) {
 typedef struct Job {
   double (*fma)(void);
   Copy *copy;
+  Read *read;
   char *to, *from;
   size_t bytes;
   double flops; // of fma, when it has run
@@ -119,6 +151,7 @@ static void *job_run(void *job) {
   Job *j = job;
   if (j->fma) j->flops = j->fma();
   if (j->copy) j->copy(j->to, j->from, j->bytes);
+  if (j->read) j->read(j->from, j->bytes);
   return NULL;
 }
 
@@ -148,21 +181,21 @@ double peak_flops(int threads) {
   return best;
 }
 
-// Returns an array for copies, in huge pages if the kernel has some. The caller frees it.
-static char *copy_array(void) {
-  char *array = mem_aligned(2 << 20, COPY_BYTES);
-  (void)madvise(array, COPY_BYTES, MADV_HUGEPAGE);
+// Returns an array of `bytes` bytes, each `value`, in huge pages if the kernel has some. All its
+// pages are touched, so that a timed run does not touch them first. The caller frees it.
+static char *touched_array(size_t bytes, int value) {
+  char *array = mem_aligned(2 << 20, bytes);
+  (void)madvise(array, bytes, MADV_HUGEPAGE);
+  memset(array, value, bytes);
   return array;
 }
 
 double peak_copy(int threads) {
   Job job[MAX_THREADS];
   Copy *stream = fastest_here().stream;
-  char *from = copy_array(), *to = copy_array();
+  char *from = touched_array(COPY_BYTES, 1), *to = touched_array(COPY_BYTES, 2);
   double best = 0;
   threads = at_most(threads);
-  memset(from, 1, COPY_BYTES); // touches the pages, so that the timed copies do not
-  memset(to, 2, COPY_BYTES);
   size_t part = COPY_BYTES / (size_t)threads / 128 * 128;
   for (int i = 0; i < COPIES; i++) {
     Copy *copy = i % 4 == 3 || !stream ? copy_plain : stream;
@@ -175,5 +208,20 @@ double peak_copy(int threads) {
   }
   free(from);
   free(to);
+  return best;
+}
+
+double peak_read(int threads) {
+  Job job[MAX_THREADS];
+  char *from = touched_array(READ_BYTES, 1);
+  double best = 0;
+  threads = at_most(threads);
+  size_t part = READ_BYTES / (size_t)threads / (STREAMS * 64) * (STREAMS * 64);
+  for (int i = 0; i < REPEATS; i++) {
+    for (int k = 0; k < threads; k++)
+      job[k] = (Job){.read = fastest_here().read, .from = from + part * (size_t)k, .bytes = part};
+    best = fmax(best, (double)part * threads / run_threads(threads, job));
+  }
+  free(from);
   return best;
 }
