@@ -2,10 +2,12 @@
 // that do so.
 //
 // A store of an ordinary kind first reads its cache line, and the line is written back later. A
-// streamed store writes the line alone, which saves a third of the traffic of a copy. It pays for
-// values larger than the cache that all processors share. It loses where the line is in a cache,
-// and so is not used where a kernel writes over a value that it reads.
+// streamed store writes the line alone, which saves a third of the traffic of a copy. It pays in
+// kernels whose values together are larger than the cache that all processors share. It loses where
+// the line is in a cache, and so is not used where a kernel writes over a value that it reads.
 #include "codegen/program/program_internal.h"
+
+enum { LEAST_PART = 4 }; // a smaller part of what a kernel moves stays in the cache beside the rest
 
 // Returns whether every run of the vector loop begins at the start of a cache line, if the buffer
 // does. The lanes of a streamed store must not cross a line.
@@ -44,10 +46,18 @@ static bool exceeds_cache(const Builder *b, int64_t bytes) {
   return bytes > b->opt->shared_cache / mesh_size(b->g->mesh);
 }
 
-static bool is_streamed(const Builder *b, const Kernel *k, const KernelSet *s, int p) {
+// Returns the bytes that instruction i, a launch, reads and writes.
+static int64_t launch_bytes(const Builder *b, uint32_t i) {
+  const Group *g = &b->f->group[b->schedule.group[b->from.at[i] - 1]];
+  return g->load_bytes + g->store_bytes;
+}
+
+// moved: the bytes that the launch reads and writes
+static bool is_streamed(const Builder *b, const Kernel *k, const KernelSet *s, int p,
+                        int64_t moved) {
   Ref r = s->ptr[p];
   if (!k->ptr[p].written || r.tensor >= 0 || r.stride) return false;
-  if (!exceeds_cache(b, b->buffer.at[r.offset].bytes)) return false;
+  if (b->buffer.at[r.offset].bytes < moved / LEAST_PART) return false;
   return only_stored(k, p) && begins_at_lines(k, &k->ptr[p]) && alone_in_memory(b, k, s, p);
 }
 
@@ -56,8 +66,10 @@ static void stream_launch(Builder *b, uint32_t i) {
   KernelLaunch *l = &b->instr.at[i].u.kernel;
   const Kernel *k = b->kernels.at[l->kernel];
   KPtr *ptr = NULL;
-  for (int p = 0; p < k->nptr && l->nsets == 1; p++) {
-    if (!is_streamed(b, k, &l->set[0], p)) continue;
+  int64_t moved = launch_bytes(b, i);
+  if (l->nsets != 1 || !exceeds_cache(b, moved)) return;
+  for (int p = 0; p < k->nptr; p++) {
+    if (!is_streamed(b, k, &l->set[0], p, moved)) continue;
     if (!ptr) ptr = arena_copy(b->a, k->ptr, k->nptr * sizeof *ptr);
     ptr[p].streamed = true;
   }

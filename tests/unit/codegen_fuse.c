@@ -420,16 +420,17 @@ static void two_kernels(World *w, DimId d, int64_t shared_cache) {
   compile(w);
 }
 
+// A kernel that reads x and writes a value of the same size.
 static void large_values_are_streamed(void **state) {
   (void)state;
   World w;
   begin(&w);
-  two_kernels(&w, w.d, 64 * 48 * 4 - 1);
+  two_kernels(&w, w.d, 2 * 64 * 48 * 4 - 1);
   assert_int_equal(w.compiled->program->nkernels, 2); // equal but for the streamed pointer
   assert_int_equal(streamed(&w), 1);
   arena_free(w.a);
   begin(&w);
-  two_kernels(&w, w.d, 64 * 48 * 4);
+  two_kernels(&w, w.d, 2 * 64 * 48 * 4);
   assert_int_equal(w.compiled->program->nkernels, 1);
   assert_int_equal(streamed(&w), 0);
   arena_free(w.a);
