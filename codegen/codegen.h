@@ -42,7 +42,8 @@ typedef struct CodegenOptions {
   // that read the result of a reduction as late as it can.
   bool overlap;
   // Bytes of the cache that all cores share (Machine.l3). Values that it cannot keep are stored
-  // past the caches (stream_stores.c). 0: none are.
+  // past the caches (stream_stores.c), and large buffers begin at addresses that do not compete
+  // (memory_plan.c). 0: neither, as on GPUs.
   int64_t shared_cache;
   // Whether the Program also lists parameters and states that nothing uses, because checkpoints
   // have them.

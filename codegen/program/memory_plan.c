@@ -13,6 +13,15 @@
 
 enum { ALIGN = 64 };
 
+// Returns where an offset of packed buffers is in the arena: each 16 MiB before it adds 16 KiB.
+// Buffers of 2^n bytes, one after another, would begin at addresses that differ in a few high bits
+// only: a sum over three of 256 MiB, read side by side, then takes 1.35 times as long. Equal low
+// bits probably choose the same banks of the memory. No gain is known on GPUs (shared_cache is 0).
+static int64_t spread(const Builder *b, int64_t offset) {
+  enum { EACH = 16 << 20, BY = 16 << 10 };
+  return b->opt->shared_cache > 0 ? offset + offset / EACH * BY : offset;
+}
+
 // -- live ranges -------------------------------------------------------------------------------
 
 typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
@@ -216,6 +225,11 @@ static void place_buffers(Builder *b) {
     if (end > b->p->arena_bytes) b->p->arena_bytes = end;
     gaps_take(gaps, p->first, p->last, p->offset, end);
   }
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t *offset = &b->buffer.at[span[i].buffer].offset;
+    *offset = spread(b, *offset);
+  }
+  b->p->arena_bytes = spread(b, b->p->arena_bytes);
   arena_free(scratch);
   for (uint32_t i = 0; i < b->buffer.n; i++) {
     PlanBuffer *p = &b->buffer.at[i], *owner = &b->buffer.at[plan_owner(b, i)];
