@@ -33,6 +33,13 @@
 #define POISON(p, n) ((void)(p), (void)(n))
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
+// Under the sanitizer arrays begin with one element and move whenever they grow, so that it finds
+// the pointers into them that are used after that.
+#ifdef ARENA_POISONS
+enum { FIRST_ELEMENTS = 1, EXTENDS = 0 };
+#else
+enum { FIRST_ELEMENTS = 8, EXTENDS = 1 };
+#endif
 
 enum {
   ALIGNMENT = 16,
@@ -341,10 +348,14 @@ static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element) {
   if (*cap > UINT32_MAX / 2) mem_exhausted((size_t)*cap * 2 * element);
   size_t old = element * *cap;
-  *cap = *cap ? *cap * 2 : 8;
-  char *same = old ? extend(a, at, old, element * *cap) : NULL;
+  *cap = *cap ? *cap * 2 : FIRST_ELEMENTS;
+  char *same = EXTENDS && old ? extend(a, at, old, element * *cap) : NULL;
   if (same) return same;
   void *p = arena_alloc(a, element * *cap);
   if (n) memcpy(p, at, element * n);
+  if (old >= LARGE)
+    arena_release(a, at); // its memory serves what grows next
+  else if (old)
+    POISON(at, old);
   return p;
 }

@@ -66,7 +66,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
                        : (v).at),                                                                  \
      &(v).at[(v).n++]))
 // Doubles the capacity *cap of an array of n elements and returns its new address. The array is
-// extended in place or copied; after a copy the old memory stays in the arena.
+// extended in place or copied. The old copy must not be read: if it is large, it is released.
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element);
 
 #endif

@@ -138,6 +138,19 @@ static void formats_of_any_length(void **state) {
   arena_free(a);
 }
 
+// An array that grows holds its elements, and its large older copies are given back.
+static void arrays_grow_within_their_memory(void **state) {
+  (void)state;
+  enum { N = 4 << 20 };
+  Arena *a = arena_new();
+  VEC(uint32_t) v = {0};
+  for (uint32_t i = 0; i < N; i++) vec_push(a, v) = i;
+  for (uint32_t i = 0; i < N; i++) assert_int_equal(v.at[i], i);
+  assert_int_equal(v.cap, N);
+  assert_true(arena_bytes(a) < sizeof(uint32_t) * N + (8 << 20));
+  arena_free(a);
+}
+
 static void nouns_follow_their_number(void **state) {
   (void)state;
   assert_string_equal(plural(1), "");
@@ -189,6 +202,7 @@ int main(void) {
       cmocka_unit_test(memory_is_aligned_and_zero),
       cmocka_unit_test(memory_is_zero_again_after_reset),
       cmocka_unit_test(memory_is_zero_in_the_next_arena),
+      cmocka_unit_test(arrays_grow_within_their_memory),
       cmocka_unit_test(large_blocks_come_and_go),
       cmocka_unit_test(joined_memory_lives_with_the_arena),
       cmocka_unit_test(growing_arrays_keep_their_elements),
