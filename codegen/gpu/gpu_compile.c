@@ -23,7 +23,8 @@ bool gpu_compile(const GpuModule *m, LlvmForm form, Bytes *out, char *why) {
   snprintf(cpu, sizeof cpu, "sm_%d", capability);
   // PTX 8.0 is the first that knows sm_90 well; drivers from 525 on take it
   LlvmTarget nvptx = {"NVPTX", "nvptx64-nvidia-cuda", cpu, "+ptx80"};
-  CodeOptions options = {.opt = opt->opt};
+  // Only tests run code for the emulator: to compile it well would take longer than to run it.
+  CodeOptions options = {.opt = opt->target == GPU_EMULATED ? 0 : opt->opt};
   return llvm_build(&options, opt->target == GPU_PTX ? &nvptx : NULL, "function(mem2reg,early-cse)",
                     add_functions, &module, form, out, why);
 }
