@@ -20,6 +20,7 @@ scripts/build.sh "$preset" -DMESHC_WERROR=ON >"$logs/build" 2>&1 || {
 }
 
 passed=0 failed=0 skipped=0
+busy=0 # seconds of processor time of all runners
 # Adds up a runner's closing line; a runner without one counts as one failure.
 count() {
   name=$1 log=$2 code=$3
@@ -38,8 +39,8 @@ count() {
 }
 # Prints the name of the log of a runner: tests/api.sh may run twice, with two builds.
 log_of() { printf '%s/%s' "$logs" "$(basename "$MESHC_BUILD").$(basename "$1")"; }
-# The script logs/run runs $1 with its output in the log of that name, exit code and seconds in LOG.end. cmocka, under
-# the unit tests (test_*), counts in its own words. No runner begins after the time MESHC_END.
+# The script logs/run runs $1 with its output in the log of that name, exit code, seconds and seconds of processor time
+# in LOG.end. cmocka, under the unit tests (test_*), counts in its own words. No runner begins after the time MESHC_END.
 cat >"$logs/run" <<'END'
 #!/bin/sh
 start=$(date +%s)
@@ -47,11 +48,13 @@ name=$(basename "$1")
 log=$(dirname "$0")/$(basename "$MESHC_BUILD").$name
 if [ "$start" -ge "${MESHC_END:-$((start + 1))}" ]; then
   echo "0 passed, 0 failed, 1 skipped" >"$log"
-  echo "0 0" >"$log.end"
+  echo "0 0 0" >"$log.end"
   exit
 fi
 CMOCKA_MESSAGE_OUTPUT=STDOUT "$1" >"$log" 2>&1
 code=$?
+times >"$log.times" # the second line is of the runner: minutes and seconds, user and system
+used=$(tail -n 1 "$log.times" | tr 'ms' '  ' | awk '{ printf "%.0f", 60 * $1 + $2 + 60 * $3 + $4 }')
 case $name in
   test_*)
     ok=$(grep -c '^\[       OK \]' "$log")
@@ -60,15 +63,16 @@ case $name in
     [ "$code" = 0 ] || [ "$bad" != 0 ] || bad=1
     [ "$((ok + bad + skip))" = 0 ] || echo "$ok passed, $bad failed, $skip skipped" >>"$log" ;;
 esac
-echo "$code $(($(date +%s) - start))" >"$log.end"
+echo "$code $(($(date +%s) - start)) $used" >"$log.end"
 END
 chmod +x "$logs/run"
 report() {
   log=$(log_of "$1")
   name=$(basename "$log")
-  read -r code seconds <"$log.end"
+  read -r code seconds used <"$log.end"
   count "$name" "$log" "$code"
-  case $name in *.test_*) ;; *) echo "$name: $(tail -n 1 "$log"), $seconds s" ;; esac
+  busy=$((busy + used))
+  case $name in *.test_*) ;; *) echo "$name: $(tail -n 1 "$log"), $seconds s, $used s of processor time" ;; esac
 }
 # Three at a time on two cores: most work on one core, and some wait for deadlines.
 together() {
@@ -93,9 +97,32 @@ TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ${TSAN_OPTIONS:-}"
 ASAN_OPTIONS="allocator_may_return_null=1 intercept_tls_get_addr=0 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS ASAN_OPTIONS
 
+# -- the build under ASan and UBSan: beside the runners it gets the cores only while these wait ---------------------
+units=$(basename -a -s .c tests/unit/*.c | sed 's/^/test_/')
+small="suite_fuzz_graph suite_fuzz_data suite_fuzz_vocabulary suite_fuzz_package suite_fuzz_images suite_checkpoint_order suite_gspmd suite_ranks suite_last_batch"
+left() { echo $((end - $(date +%s))); }
+build_sanitized() {
+  timeout "$(left)" cmake --preset dev -DMESHC_WERROR=ON && rest=$(left) || return
+  [ "$rest" -gt 0 ] || return 124
+  # shellcheck disable=SC2086
+  exec nice -n 19 timeout "$rest" cmake --build --preset dev --target \
+    $units $small meshc meshc_mpi inject one_json generate api_fuzz libmeshc libmeshc_static libmeshc_run libmeshc_run_static meshc_runner share
+}
+building=""
+if [ "$preset" = release ] && [ "$(left)" -le 0 ]; then
+  echo "no time for the sanitizers"
+  skipped=$((skipped + 1))
+elif [ "$preset" = release ]; then
+  build_sanitized >"$logs/build" 2>&1 &
+  building=$!
+  trap '[ -z "$building" ] || kill "$building"; rm -rf "$logs"' EXIT
+fi
+
 # The longest first, so that no core waits at the end; unit tests are short.
-first="tests/lost.sh tests/gpu.sh scripts/check.sh tests/examples.sh build/$preset/suite_models build/$preset/suite_verify build/$preset/suite_partitioners"
-first="$first tests/mpi.sh build/$preset/suite_search build/$preset/suite_golden tests/failures.sh build/$preset/suite_compiled"
+first="tests/lost.sh tests/gpu.sh build/$preset/suite_models tests/gpu_ranks.sh tests/docs.sh build/$preset/suite_search_cases scripts/check.sh"
+first="$first build/$preset/suite_explain build/$preset/suite_gpu_assemble tests/examples.sh build/$preset/suite_verify tests/failures.sh"
+first="$first build/$preset/suite_golden build/$preset/suite_search tests/questions.sh build/$preset/suite_compiled tests/mpi.sh"
+first="$first build/$preset/suite_partitioners build/$preset/suite_program"
 others=""
 for t in build/"$preset"/suite_* scripts/check.sh tests/*.sh build/"$preset"/test_*; do
   case " $first " in *" $t "*) ;; *) [ -x "$t" ] && [ -f "$t" ] && others="$others $t" ;; esac
@@ -103,26 +130,22 @@ done
 # shellcheck disable=SC2086
 together $first $others
 
-# -- again under ASan and UBSan: the build and the runners take what is left of the time ----------------------------
-small="suite_fuzz_graph suite_fuzz_data suite_fuzz_vocabulary suite_fuzz_package suite_fuzz_images suite_checkpoint_order suite_gspmd suite_ranks suite_last_batch"
+# -- again under ASan and UBSan: the runners take what is left of the time -------------------------------------------
 sanitized() {
   use dev
   MESHC_END=$end
   export MESHC_END
-  units=$(basename -a -s .c tests/unit/*.c | sed 's/^/test_/')
-  # shellcheck disable=SC2086
-  cmake --preset dev -DMESHC_WERROR=ON >"$logs/build" 2>&1 &&
-    timeout $((end - $(date +%s))) cmake --build --preset dev --target \
-      $units $small meshc meshc_mpi inject one_json generate api_fuzz libmeshc libmeshc_static libmeshc_run libmeshc_run_static meshc_runner share >>"$logs/build" 2>&1
-  case $? in
+  wait "$building"
+  code=$?
+  building=""
+  case $code in
     0) together tests/hostile.sh $(echo $units $small | sed 's/[^ ]*/build\/dev\/&/g') tests/api.sh tests/files.sh tests/data.sh tests/names.sh ;;
     124) echo "the sanitized build took too long: not run"; skipped=$((skipped + 1)) ;;
     *) tail -n 40 "$logs/build"; failed=$((failed + 1)) ;;
   esac
 }
-if [ "$preset" = release ]; then
-  if [ "$(date +%s)" -lt $((end - 240)) ]; then sanitized; else echo "no time for the sanitizers"; skipped=$((skipped + 1)); fi
-fi
+[ -z "$building" ] || sanitized
 
+echo "the runners took $busy s of processor time"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
