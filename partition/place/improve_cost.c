@@ -134,6 +134,7 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   bool partial = improve_is_partial(m, n, axis),
        one = x->replicated ? !x->splits : count_bits(x->splits) == 1;
   if (!x->any || (partial && is_added(m, n, axis))) return 0;
+  if (!partial && from < 0) return 0; // readers slice what every processor has
   if (one && !x->shown)
     return partial ? sum_share(x->replicated, x->splits, p)
                    : spread_share(from, x->replicated, x->splits, p);

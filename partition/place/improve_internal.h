@@ -24,7 +24,14 @@ typedef struct Force {
   uint8_t before;
 } Force;
 
-typedef enum MoveKind { MOVE_SETTLE, MOVE_SLOT, MOVE_GATHER } MoveKind;
+typedef enum MoveKind {
+  MOVE_SETTLE,
+  MOVE_SLOT,
+  MOVE_GATHER,
+  MOVE_REPEAT,
+  MOVE_CARRY,
+  MOVE_LOOP
+} MoveKind;
 // A move changes node n: `axis` is to split its dim `slot`, or a dim that it sums, or nothing (-1).
 typedef struct Move {
   MoveKind kind;
@@ -37,6 +44,9 @@ typedef struct Tried {
   uint64_t key; // hash of the move
   uint32_t times;
 } Tried;
+
+// Returns whether the move lets every processor compute what one of them computed before.
+static inline bool move_repeats(Move m) { return m.slot < 0 && m.kind != MOVE_GATHER; }
 
 typedef struct Improve {
   Placer *p;
@@ -59,6 +69,9 @@ typedef struct Improve {
   double least;              // weighted bytes that a move must save to be kept
   double spare;              // flops that moves may still add
   bool fine;                 // the present moves are fine ones (place_improve.c)
+  Placer *apart;             // fine moves are judged one by one: the best placement; else NULL
+  double work;               // seconds that the nodes of the best placement take
+  uint32_t kept;             // trials that were kept since the placement was last settled
   VEC(Counted) counted;      // what find_counted lists
   uint64_t visits, most;     // number of nodes that all trials have visited, and its limit
   uint64_t *alike;           // [node] hash, equal for alike nodes
@@ -93,6 +106,14 @@ Sent improve_cost(const Improve *m, NodeId n);
 // read.
 double improve_halo(const Improve *m, NodeId n);
 
+// Returns the seconds that it takes to send so much.
+static inline double improve_seconds(const Improve *m, Sent s) {
+  return s.bytes / m->p->machine->bandwidth + s.latency;
+}
+
+// After a kept move: judges it by what the whole placement sends if moves are judged one by one.
+void improve_judge(Improve *m);
+
 // -- trials (improve_trial.c) --------------------------------------------------------------------
 // trial_begin, one change by trial_save or trial_choose, trial_end.
 
@@ -112,10 +133,16 @@ bool trial_spread(Improve *m);
 // bytes and add at most m->spare flops, else undoes them; m->fine has another rule. `good`: the
 // move itself succeeded. Returns whether the changes were kept.
 bool trial_end(Improve *m, bool good);
+// Returns whether the trials may still visit nodes.
+bool trial_has_room(const Improve *m);
 // Returns whether the search may change the shardings of u.
 bool trial_is_free(const Improve *m, NodeId u);
 // Returns whether an OUT_VALUE output returns n. The sharding of n must then not change.
 bool trial_is_shown(const Improve *m, NodeId n);
+
+// -- moves of carries (improve_carry.c) ----------------------------------------------------------
+// Tries to split the carries of loops otherwise over the axis.
+void improve_carries(Improve *m, int axis);
 
 // -- moves like those that failed (improve_alike.c) ----------------------------------------------
 // Fills m->alike and makes m->table.

@@ -87,6 +87,13 @@ bool trial_spread(Improve *m) {
   return true;
 }
 
+// Returns argument i of node n or, behind the arguments of a carry, its value in the next step. 0:
+// there are no more.
+static NodeId source_of(const Improve *m, NodeId n, int i) {
+  const Node *node = graph_node(m->g, n);
+  return i < node->nargs ? node->args[i] : i == node->nargs ? m->p->graph->next[n] : 0;
+}
+
 // Visits n unless nothing has changed since the last visit to it, which then would change nothing.
 static bool pull_back(Improve *m, NodeId n) {
   bool moved;
@@ -100,15 +107,28 @@ static bool pull_back(Improve *m, NodeId n) {
   return good;
 }
 
+// Lets every processor compute n if that sends less. Only a fine move may: what it repeats is
+// weighed against what it saves (is_worth).
+static bool repeat(Improve *m, NodeId n) {
+  bool moved;
+  if (!m->fine || !trial_is_free(m, n)) return true;
+  m->visits++;
+  return !place_can_repeat(m->p, n) || change_node(m, n, place_repeat, &moved);
+}
+
 // Lets all nodes follow the change that the move made: first those that depend on it, then those
 // that all users now read in another sharding. Returns false if the trial must be undone.
 static bool follow(Improve *m) {
+  NodeId x;
   if (!trial_spread(m)) return false;
   for (uint32_t i = m->old.n; i > 0; i--)
     if (!pull_back(m, m->old.at[i - 1].n)) return false;
   for (uint32_t i = 0; i < m->old.n; i++)
-    for (int a = 0; a < graph_node(m->g, m->old.at[i].n)->nargs; a++)
-      if (!pull_back(m, graph_node(m->g, m->old.at[i].n)->args[a])) return false;
+    for (int a = 0; (x = source_of(m, m->old.at[i].n, a)) != 0; a++)
+      if (!pull_back(m, x)) return false;
+  for (uint32_t i = 0; i < m->old.n; i++)
+    for (int a = 0; (x = source_of(m, m->old.at[i].n, a)) != 0; a++)
+      if (!repeat(m, x)) return false;
   return true;
 }
 
@@ -126,15 +146,16 @@ static void count_value(Improve *m, NodeId v) {
   }
 }
 
-// Fills m->counted with the nodes that the trial changed and with their arguments.
+// Fills m->counted with the nodes that the trial changed and with their arguments; of a carry also
+// with its value in the next step.
 static void find_counted(Improve *m) {
+  NodeId x;
   m->counted.n = 0;
   m->round++;
   for (uint32_t i = 0; i < m->old.n; i++) m->changed[m->old.at[i].n] = m->round;
   for (uint32_t i = 0; i < m->old.n; i++) {
-    const Node *node = graph_node(m->g, m->old.at[i].n);
     count_value(m, m->old.at[i].n);
-    for (int a = 0; a < node->nargs; a++) count_value(m, node->args[a]);
+    for (int a = 0; (x = source_of(m, m->old.at[i].n, a)) != 0; a++) count_value(m, x);
   }
 }
 
@@ -143,42 +164,13 @@ typedef struct Work {
   double flops, seconds;
 } Work;
 
-// Returns the elements of the arguments of n, each in the sharding in which n reads it.
-static double elements_read(const Improve *m, NodeId n) {
-  const Node *node = graph_node(m->g, n);
-  double sum = 0;
-  for (int i = 0; i < node->nargs; i++) {
-    Sharding need = read_sharding(m->p, n, i);
-    sum += (double)sharding_elements(m->g, &graph_node(m->g, node->args[i])->dims, &need);
-  }
-  return sum;
-}
-
-// Returns the seconds that node n takes. A contraction takes its flops, and those that small
-// products lose. The result of another node goes to memory and back, although nodes of one kernel
-// take less; a reduction or a scatter also reads its arguments.
-static double seconds_of(const Improve *m, NodeId n) {
-  const Node *node = graph_node(m->g, n);
-  const Machine *machine = m->p->machine;
-  OpClass cls = op_row((Op)node->op)->cls;
-  const Sharding *at = &m->p->result.computed[n];
-  double times = (double)region_times(m->g, node->region),
-         result = (double)sharding_elements(m->g, &node->dims, at);
-  if (cls == CONTRACT)
-    return (place_work(m->p, n) + 2 * machine->half * (result + elements_read(m, n)) * times) /
-           machine->flops;
-  double moved = 2 * result;
-  if (cls == REDUCE || node->op == OP_SCATTER_ADD) moved += elements_read(m, n);
-  return moved * dtype_bytes((Dtype)node->type) * times / machine->memory_rate;
-}
-
 static Work work_of_changed(const Improve *m) {
   Work sum = {0};
   for (uint32_t i = 0; i < m->counted.n; i++) {
     NodeId n = m->counted.at[i].n;
     if (!m->counted.at[i].changed) continue;
     sum.flops += place_work(m->p, n);
-    sum.seconds += seconds_of(m, n);
+    sum.seconds += place_seconds(m->p, n);
   }
   return sum;
 }
@@ -220,13 +212,12 @@ static Sent saved_by(const Improve *m) {
 enum { CERTAIN = 4 };
 
 // Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
-// bytes, though no more than a call is worth (the other moves have tried the rest), and more time
-// than the calls that it adds take. Work that it adds must take much less time than it saves.
+// bytes, and more time than the calls that it adds take. Work that it adds must take much less time
+// than it saves.
 static bool is_worth(const Improve *m, Sent saved, Work work) {
-  double seconds = saved.bytes / m->p->machine->bandwidth + saved.latency;
+  double seconds = improve_seconds(m, saved);
   if (!m->fine) return work.flops <= m->spare && saved.bytes > m->least;
-  return saved.bytes > 0 && saved.bytes <= m->call &&
-         seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
+  return saved.bytes > 0 && seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
 }
 
 static void keep(Improve *m) {
@@ -236,9 +227,13 @@ static void keep(Improve *m) {
     if (is_affected(&m->counted.at[i])) m->sent[m->counted.at[i].n] = m->counted.at[i].after;
 }
 
+bool trial_has_room(const Improve *m) { return m->visits < m->most; }
+
 bool trial_begin(Improve *m, Move move) {
   m->tried = alike_of_move(m, move);
-  return alike_is_due(m->tried);
+  if (!alike_is_due(m->tried)) return false;
+  m->p->repeats = m->fine && move_repeats(move);
+  return true;
 }
 
 bool trial_end(Improve *m, bool good) {
@@ -260,9 +255,10 @@ bool trial_end(Improve *m, bool good) {
   } else if (m->old.n > 0) {
     swap_shardings(m, true);
   }
-  if (kept) m->tried->times = 0;
+  if (kept) m->tried->times = 0, m->kept++;
   forget_pending(m);
   m->old.n = 0;
+  m->p->repeats = false;
   m->changes++;
   m->visits++;
   return kept;

@@ -247,14 +247,18 @@ static int choose_slot(const Choice *c, int axis) {
 // Chooses for each axis the slot (the result dim or summed dim) that it splits. With several axes a
 // second pass chooses again, when the slots of the other axes are known.
 static void choose_slots(Choice *c) {
+  const Placer *p = c->placer;
   const Mesh *m = c->g->mesh;
   int axes = 0;
   for (int a = 0; a < m->naxes; a++) axes += m->axis[a].size > 1;
   for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
     int axis = i % m->naxes;
     c->slot[axis] = -1;
-    uint8_t forced = c->placer->forced[c->id * MAX_AXES + (uint32_t)axis];
-    if (m->axis[axis].size > 1) c->slot[axis] = forced ? forced - 2 : choose_slot(c, axis);
+    uint8_t forced = p->forced[c->id * MAX_AXES + (uint32_t)axis];
+    if (p->repeated_loop && c->n->region == p->repeated_loop && axis == p->repeated_axis)
+      forced = FORCED_NONE;
+    if (m->axis[axis].size > 1)
+      c->slot[axis] = forced ? forced - FORCED_FIRST : choose_slot(c, axis);
   }
 }
 

@@ -11,16 +11,19 @@
 //   slot    a contraction or a lookup is split along another dim of its result or another dim that
 //           it sums; its arguments are exchanged (all_to_all) if they are not split so
 //   gather  all users of a value, e.g. three projections, choose as if it were replicated
+//   repeat  all contractions, lookups and reductions of a value compute whole results of all of it
+//   carry   a carry of a loop is split otherwise (improve_carry.c)
 //
 //   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each of the three gathers w_i and
 //                                                    exchanges its result; it sends less to gather
 //                                                    n once and to split all three by heads
 //
-// The first moves must save more bytes than a link transfers during the latency of a call. The fine
-// moves, which follow, may save less: in a program of few bytes no other moves exist. Whether a few
-// bytes are worth a call is beyond an estimate of single values. So fine moves are also judged
-// together, all of one kind over one axis, by the bytes and calls of the whole placement
-// (place_sent.c).
+// The first moves must save more bytes than a link transfers during the latency of a call, and add
+// few flops. The fine moves, which follow, may save less, and add work that takes much less time
+// than they save. Whether a few bytes are worth a call is beyond an estimate of single values. So
+// fine moves are also judged together, all of one kind over one axis, by the bytes, calls
+// (place_sent.c) and work (place_seconds.c) of the whole placement; one by one if they are not kept
+// together.
 //
 //   take[v](table[v/cols, d], ids[b])    summing the rows that each processor found sends twice the
 //                                        bytes of b rows; to gather a table of fewer than 2 b rows
@@ -37,8 +40,6 @@ enum { MIN_VISITS = 1 << 14, VISITS_A_NODE = 48 };
 static const double SMALL = 1.0 / 256;
 
 // -- moves --------------------------------------------------------------------------------------
-
-static bool has_room(const Improve *m) { return m->visits < m->most; }
 
 // Tries to split dim k of n over the axis, in the settled sharding and, unless n is partial over
 // the axis, in the computed one. Returns whether the change was kept.
@@ -92,7 +93,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
       sharding_dim_of(&p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
-  for (int k = 0; k < node->dims.n && replicated && has_room(m); k++)
+  for (int k = 0; k < node->dims.n && replicated && trial_has_room(m); k++)
     if (splits >> k & 1 && !p->request[n]->replicated[k] && move_settled(m, n, axis, k)) return;
 }
 
@@ -118,7 +119,7 @@ static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
 static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
   if (!trial_begin(m, (Move){MOVE_SLOT, u, axis, slot})) return false;
   uint8_t *forced = &m->p->forced[u * MAX_AXES + (uint32_t)axis], before = *forced;
-  *forced = (uint8_t)(slot + 2);
+  *forced = (uint8_t)(slot + FORCED_FIRST);
   bool kept = trial_end(m, trial_choose(m, u));
   if (kept)
     vec_push(m->scratch, m->unforce) = (Force){u * MAX_AXES + (uint32_t)axis, before};
@@ -129,8 +130,9 @@ static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
 
 static void try_slots(Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
-  int now = slot_now(m, u, axis);
-  for (int s = -1; s < node->dims.n + node_inner(node) && has_room(m); s++)
+  int now = slot_now(m, u, axis),
+      slots = has_slots(m, u) ? node->dims.n + node_inner(node) : 0; // 0: split as it is, or whole
+  for (int s = -1; s < slots && trial_has_room(m); s++)
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
 
@@ -148,17 +150,45 @@ static void try_gather(Improve *m, NodeId n, int axis) {
     uint32_t at = r->node * MAX_AXES + (uint32_t)axis;
     if (!has_slots(m, r->node)) continue;
     vec_push(m->scratch, m->unforce) = (Force){at, p->forced[at]};
-    p->forced[at] = (uint8_t)(slot_now(m, r->node, axis) + 2);
+    p->forced[at] = (uint8_t)(slot_now(m, r->node, axis) + FORCED_FIRST);
   }
+}
+
+static bool is_split_by(const Improve *m, NodeId u, int axis) {
+  return has_slots(m, u) && slot_now(m, u, axis) >= 0;
+}
+
+// Tries a move in which all users of n that have slots compute whole results from all of n.
+static void try_repeat(Improve *m, NodeId n, int axis) {
+  uint32_t first = m->unforce.n;
+  bool good = true;
+  if (!trial_begin(m, (Move){MOVE_REPEAT, n, axis, -1})) return;
+  for (const Read *r = reads_of(m->p, n); r->node && good; r++) {
+    if (!is_split_by(m, r->node, axis)) continue;
+    uint32_t at = r->node * MAX_AXES + (uint32_t)axis;
+    vec_push(m->scratch, m->unforce) = (Force){at, m->p->forced[at]};
+    m->p->forced[at] = FORCED_NONE;
+    good = trial_choose(m, r->node);
+  }
+  if (trial_end(m, good)) return;
+  while (m->unforce.n > first) {
+    const Force *f = &m->unforce.at[--m->unforce.n];
+    m->p->forced[f->at] = f->before;
+  }
+}
+
+// Returns an upper limit of the bytes that a move can save at value n. A fine move saves at most
+// what n sends after place_finish (saved_by in improve_trial.c).
+static double most_saved(const Improve *m, NodeId n) {
+  return m->fine ? m->sent[n].bytes : improve_cost(m, n).bytes;
 }
 
 // Returns whether u and its arguments together send so many bytes that a move could save m->least
 // bytes.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
-  double sum = improve_cost(m, u).bytes;
-  for (int i = 0; i < node->nargs && sum <= m->least; i++)
-    sum += improve_cost(m, node->args[i]).bytes;
+  double sum = most_saved(m, u);
+  for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += most_saved(m, node->args[i]);
   return sum > m->least;
 }
 
@@ -167,10 +197,10 @@ static void move_sums(Improve *m, int axis) {
   const Graph *g = m->g;
   double least = m->least;
   m->least = 0;
-  for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
+  for (NodeId n = graph_count(g); n > 0 && trial_has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
-    for (const Read *r = reads_of(m->p, n); r->node && has_room(m); r++)
+    for (const Read *r = reads_of(m->p, n); r->node && trial_has_room(m); r++)
       if (op_row((Op)graph_node(g, r->node)->op)->cls == POINTWISE) try_settled(m, r->node, axis);
   }
   m->least = least;
@@ -178,15 +208,37 @@ static void move_sums(Improve *m, int axis) {
 
 static void move_gathers(Improve *m, int axis) {
   const Placer *p = m->p;
-  for (NodeId n = 1; n <= graph_count(m->g) && has_room(m); n++)
-    if (reads_of(p, n)[0].node && reads_of(p, n)[1].node &&
-        sharding_dim_of(&p->result.settled[n], axis) >= 0 && improve_cost(m, n).bytes > m->least)
-      try_gather(m, n, axis);
+  for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
+    if (!reads_of(p, n)[0].node || !reads_of(p, n)[1].node ||
+        sharding_dim_of(&p->result.settled[n], axis) < 0 || most_saved(m, n) <= m->least)
+      continue;
+    try_gather(m, n, axis);
+    improve_judge(m);
+  }
+}
+
+static bool has_hot_user(const Improve *m, NodeId n, int axis) {
+  for (const Read *r = reads_of(m->p, n); r->node; r++)
+    if (is_split_by(m, r->node, axis) && is_hot(m, r->node)) return true;
+  return false;
+}
+
+static void try_repeats(Improve *m, int axis) {
+  for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
+    if (!reads_of(m->p, n)[0].node || !reads_of(m->p, n)[1].node ||
+        sharding_dim_of(&m->p->result.settled[n], axis) < 0 || !has_hot_user(m, n, axis))
+      continue;
+    try_repeat(m, n, axis);
+    improve_judge(m);
+  }
 }
 
 static void move_slots(Improve *m, int axis) {
-  for (NodeId n = 1; n <= graph_count(m->g) && has_room(m); n++)
-    if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
+  for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
+    if (!(m->fine ? trial_is_free(m, n) : has_slots(m, n)) || !is_hot(m, n)) continue;
+    try_slots(m, n, axis);
+    improve_judge(m);
+  }
 }
 
 // Returns a copy of p whose shardings can be changed without changing those of p.
@@ -242,8 +294,10 @@ static Sent all_sent(Improve *m, Placer *p) {
   return sum;
 }
 
-static double seconds(const Improve *m, Sent s) {
-  return s.bytes / m->p->machine->bandwidth + s.latency;
+static double work_seconds(const Placer *p) {
+  double sum = 0;
+  for (NodeId n = 1; n <= graph_count(p->g); n++) sum += place_seconds(p, n);
+  return sum;
 }
 
 static void undo_moves(Improve *m) {
@@ -253,15 +307,27 @@ static void undo_moves(Improve *m) {
     m->p->forced[m->unforce.at[i - 1].at] = m->unforce.at[i - 1].before;
 }
 
-// Ends a group of moves. If they send less together than `best`, the best placement so far, makes
+// Returns whether placement `now` sends less than `best` and, after fine moves, takes less time:
+// what it sends less takes longer than the work that it adds.
+static bool is_better(Improve *m, Placer *now, Placer *best) {
+  Sent before = all_sent(m, best), after = all_sent(m, now);
+  double work = work_seconds(now), added = work > m->work ? work - m->work : 0;
+  if (after.bytes >= before.bytes) return false;
+  if (m->fine && improve_seconds(m, after) + added >= improve_seconds(m, before)) return false;
+  m->work = work;
+  return true;
+}
+
+// Ends a group of moves. If they are better together than `best`, the best placement so far, makes
 // them the best one, else undoes them. What they send is counted after place_finish, whose effect
-// the trials only estimate. Fine moves must also take less time.
-static void settle_moves(Improve *m, Placer *best) {
-  if (!m->undo.n) return;
+// the trials only estimate. Returns whether moves were undone.
+static bool settle_moves(Improve *m, Placer *best) {
+  m->kept = 0;
+  if (!m->undo.n) return false;
   Placer now = copy_placer(m->p);
   place_finish(&now);
-  Sent before = all_sent(m, best), after = all_sent(m, &now);
-  if (after.bytes < before.bytes && (!m->fine || seconds(m, after) < seconds(m, before)))
+  bool good = is_better(m, &now, best);
+  if (good)
     exchange(best, &now);
   else
     undo_moves(m);
@@ -269,15 +335,37 @@ static void settle_moves(Improve *m, Placer *best) {
   find_sent(m, best);
   m->undo.n = m->unforce.n = 0;
   m->changes++;
+  return !good;
+}
+
+enum { SETTLE_VISITS = 16 }; // to settle a placement takes as long as so many visits to each node
+
+void improve_judge(Improve *m) {
+  if (!m->apart || !m->undo.n) return;
+  settle_moves(m, m->apart);
+  m->visits += SETTLE_VISITS * (uint64_t)graph_count(m->g);
+}
+
+// Makes fine moves of one kind over one axis. If they send no less together, some may do so alone.
+static void make_fine(Improve *m, Placer *best, void move(Improve *, int), int axis) {
+  move(m, axis);
+  uint32_t kept = m->kept;
+  if (!settle_moves(m, best) || kept < 2) return;
+  alike_forget(m);
+  m->apart = best;
+  move(m, axis);
+  m->apart = NULL;
 }
 
 // Moves that save more than a call takes, then those that save less. In programs of few bytes only
 // the latter exist.
 static void improve(Improve *m, Placer *best) {
-  static void (*const fine[])(Improve *, int) = {move_gathers, move_slots};
+  static void (*const fine[])(Improve *, int) = {improve_carries, move_gathers, try_repeats,
+                                                 move_slots};
   for (int a = 0; a < m->g->mesh->naxes; a++) {
     if (m->g->mesh->axis[a].size < 2) continue;
     move_sums(m, a);
+    improve_carries(m, a);
     move_gathers(m, a);
     move_slots(m, a);
   }
@@ -286,10 +374,8 @@ static void improve(Improve *m, Placer *best) {
   m->least = 0;
   alike_forget(m);
   for (int a = 0; a < m->g->mesh->naxes; a++)
-    for (size_t k = 0; k < countof(fine) && m->g->mesh->axis[a].size > 1; k++) {
-      fine[k](m, a);
-      settle_moves(m, best);
-    }
+    for (size_t k = 0; k < countof(fine) && m->g->mesh->axis[a].size > 1; k++)
+      make_fine(m, best, fine[k], a);
 }
 
 void place_improve(Placer *p) {
@@ -316,6 +402,7 @@ void place_improve(Placer *p) {
         p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
   if (find_sent(m, p) > 0) {
     improve_partial(m);
+    m->work = work_seconds(p);
     alike_find(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(&now, u);
     improve(m, p);

@@ -64,10 +64,9 @@ static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
   return carry ? p->result.computed[carry] : p->result.settled[node->args[i]];
 }
 
-Sharding read_sharding(const Placer *p, NodeId n, int i) {
+static Sharding need_of_dims(const Placer *p, NodeId n, int i) {
   const Node *node = graph_node(p->g, n);
   const Sharding *at = &p->result.computed[n];
-  if (node->op == OP_SCAN || node->op == OP_FINAL) return need_in_loop(p, n, i);
   Sharding need = {0};
   memcpy(need.rule, at->rule, sizeof need.rule);
   int halo = -1;
@@ -84,6 +83,11 @@ Sharding read_sharding(const Placer *p, NodeId n, int i) {
   if (need.partial.n) need.monoid = MONOID_SUM;
   if (halo >= 0) need_halo(p, n, halo, &need);
   return need;
+}
+
+Sharding read_sharding(const Placer *p, NodeId n, int i) {
+  Op op = (Op)graph_node(p->g, n)->op;
+  return op == OP_SCAN || op == OP_FINAL ? need_in_loop(p, n, i) : need_of_dims(p, n, i);
 }
 
 Sharding output_sharding(const Placer *p, const Output *o) {

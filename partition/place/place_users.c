@@ -92,9 +92,70 @@ void place_pull_back(Placer *p, NodeId n) {
   }
 }
 
+enum { MAX_DEPTH = 4 }; // to which arguments of arguments are looked at
+
+// Returns whether every processor has n without the split over the axis, or can compute it so by
+// cheap operations that send nothing.
+static bool is_at_hand(const Placer *p, NodeId n, int axis, int depth) {
+  const Node *node = graph_node(p->g, n);
+  OpClass cls = op_row((Op)node->op)->cls;
+  const Sharding *at = &p->result.computed[n];
+  if (axes_has(at->partial, axis)) return false;
+  int k = sharding_dim_of(at, axis);
+  if (k < 0) return true;
+  bool last = at->split[k].at[at->split[k].n - 1] == axis,
+       cheap = cls == POINTWISE || cls == MOVE || cls == WINDOW || node->op == OP_INDEX;
+  if (!last || !cheap || !depth || node->attr.decl || node->op == OP_PIN) return false;
+  for (int i = 0; i < node->nargs; i++)
+    if (!is_at_hand(p, node->args[i], axis, depth - 1)) return false;
+  return true;
+}
+
+// Sets *replicated to whether some reader needs n replicated over the axis, and *split to whether
+// some reader needs n otherwise or an output returns n.
+static void find_readers(const Placer *p, NodeId n, int axis, bool *replicated, bool *split) {
+  *replicated = *split = false;
+  for (const Read *r = reads_of(p, n); r->node || r->output; r++) {
+    Sharding need = need_of(p, r);
+    bool whole = sharding_dim_of(&need, axis) < 0 && !axes_has(need.partial, axis);
+    *replicated |= whole;
+    *split |= !whole || (r->output && p->g->output.at[r->output - 1].kind == OUT_VALUE);
+  }
+}
+
+// Returns whether every processor can compute all of n along the axis, which splits n, and some
+// reader needs n so. Sets *split as find_readers does.
+static bool is_repeated(const Placer *p, NodeId n, int axis, bool *split) {
+  bool replicated;
+  if (sharding_dim_of(&p->result.computed[n], axis) < 0 || !is_at_hand(p, n, axis, MAX_DEPTH))
+    return false;
+  find_readers(p, n, axis, &replicated, split);
+  return replicated;
+}
+
+bool place_can_repeat(const Placer *p, NodeId n) {
+  bool split;
+  for (int axis = 0; axis < p->g->mesh->naxes; axis++)
+    if (is_repeated(p, n, axis, &split)) return true;
+  return false;
+}
+
+void place_repeat(Placer *p, NodeId n) {
+  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
+  for (int axis = 0; axis < p->g->mesh->naxes; axis++) {
+    bool split;
+    if (!is_repeated(p, n, axis, &split)) continue;
+    sharding_remove(at, axis);
+    int k = sharding_dim_of(settled, axis);
+    if (!split && k >= 0 && settled->split[k].at[settled->split[k].n - 1] == axis)
+      sharding_remove(settled, axis);
+  }
+}
+
 void place_choose_again(Placer *p, NodeId n) {
   State before = state_of(p, n);
   place_choose_fresh(p, n);
+  if (p->repeats || graph_node(p->g, n)->op == OP_FINAL) return; // a final has its carry's blocks
   for (int k = 0; k < MAX_RANK; k++) { // the old shardings stay if they split more
     Axes had = before.settled.split[k], has = p->result.settled[n].split[k];
     if (axes_starts(had, has) && had.n > has.n) {

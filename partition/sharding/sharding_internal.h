@@ -125,6 +125,9 @@ struct PlaceGraph {
 // Sets p->sums, and p->subject of these nodes: that of their gradient (place_sums.c).
 void place_find_sums(PlaceGraph *p, Arena *a, const Graph *g);
 
+// Values of Placer.forced; from FORCED_FIRST on: FORCED_FIRST + slot that the axis must split.
+enum { FORCED_FREE, FORCED_NONE, FORCED_FIRST };
+
 // A placement in progress: the shardings chosen so far, and the tables that the choices need.
 typedef struct Placer {
   Placement result;
@@ -135,10 +138,14 @@ typedef struct Placer {
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
   NodeId chosen;      // id of the last node that has shardings
-  uint8_t *forced;    // forced[n * MAX_AXES + a]: 2 + slot of n (place_choose.c) that axis a must
-                      // split; 1: axis a must split none; 0: free choice
+  uint8_t *forced;    // forced[n * MAX_AXES + a]: what axis a must split of node n: a slot
+                      // (place_choose.c), nothing, or what place_choose chooses
   NodeId as_gathered; // a value assumed to be gathered over `gathered_axis`, 0: none
   int gathered_axis;
+  RegionId repeated_loop; // nodes of this loop that choose are assumed not to be split over
+                          // `repeated_axis`, 0: none
+  int repeated_axis;
+  bool repeats;  // the present move of the local search lets nodes split less than before
   bool settling; // place_settle_carries is running: a carry chooses by its next value too
   bool silent;   // lower makes no reason texts
   const Machine *machine;
@@ -198,6 +205,10 @@ void place_choose_again(Placer *p, NodeId n);
 // Computes n in the sharding in which all users and updates of n read it, if that sharding has more
 // splits than the present one.
 void place_pull_back(Placer *p, NodeId n);
+// Lets every processor compute all of n along axes that split n, although some reader needs n
+// replicated over them, where every processor has the arguments: nothing is then sent.
+void place_repeat(Placer *p, NodeId n);
+bool place_can_repeat(const Placer *p, NodeId n); // whether place_repeat changes n
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
 void place_finish(Placer *p);
 // Runs the local search over groups of nodes (place_improve.c), then place_finish.
@@ -208,6 +219,8 @@ void place_settle_carries(Placer *p);
 // Returns the flops that one processor spends on contraction n in all steps of its loop; 0 for
 // other nodes.
 double place_work(const Placer *p, NodeId n);
+// Returns the seconds that one processor spends on n in all steps of its loop (place_seconds.c).
+double place_seconds(const Placer *p, NodeId n);
 // Returns whether a user of value arg other than node `but` needs arg gathered over the axis, which
 // splits dim d of arg (place_share.c).
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but);

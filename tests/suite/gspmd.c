@@ -112,7 +112,7 @@ static const char head[] =
     "  (n-1)/n for a reduce_scatter (Patarasuk and Yuan, 2009); what every processor must receive, "
     "divided by the senders.\n"
     "- flops: of all processors over those of one alone.\n"
-    "- Rows of linear algebra and of the Fourier transform are left out.\n"
+    "- Rows of batches of matrices and of the Fourier transform are left out.\n"
     "\n"
     "| row | mesh | layout | collectives | bytes sent: ours / JAX / by hand | lower bound | ours "
     "over JAX, over by hand | flops |\n"

@@ -1,0 +1,31 @@
+// Estimates the seconds that one processor takes to compute a node, from its shardings and the
+// figures of the machine. The local search (place_improve.c) weighs with them the work that
+// processors repeat against the bytes that it saves.
+#include "partition/sharding/sharding_internal.h"
+
+// Returns the elements of the arguments of n, each in the sharding in which n reads it.
+static double elements_read(const Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  double sum = 0;
+  for (int i = 0; i < node->nargs; i++) {
+    Sharding need = read_sharding(p, n, i);
+    sum += (double)sharding_elements(p->g, &graph_node(p->g, node->args[i])->dims, &need);
+  }
+  return sum;
+}
+
+// A contraction takes its flops, and those that small products lose. The result of another node
+// goes to memory and back, that of a pointwise node, of which a kernel has several, one way; a
+// reduction or a scatter also reads its arguments.
+double place_seconds(const Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  const Machine *m = p->machine;
+  OpClass cls = op_row((Op)node->op)->cls;
+  double times = (double)region_times(p->g, node->region),
+         result = (double)sharding_elements(p->g, &node->dims, &p->result.computed[n]);
+  if (cls == CONTRACT)
+    return (place_work(p, n) + 2 * m->half * (result + elements_read(p, n)) * times) / m->flops;
+  double moved = cls == POINTWISE || cls == MOVE ? result : 2 * result;
+  if (cls == REDUCE || node->op == OP_SCATTER_ADD) moved += elements_read(p, n);
+  return moved * dtype_bytes((Dtype)node->type) * times / m->memory_rate;
+}
