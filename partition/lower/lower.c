@@ -140,10 +140,21 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   return graph_cast(l->out, value, type);
 }
 
+// Marks `value`, n in sharding *s, as `checkpoint` does if it is the one to be kept.
+static NodeId mark_kept(Lower *l, NodeId n, NodeId value, const Sharding *s) {
+  if (!place_is_kept(l->p, n, s)) return value;
+  NodeId mark = l->p->graph->mark[n];
+  l->out->origin = graph_node(l->g, mark)->origin;
+  l->out->origin.value = graph_node(l->g, n)->origin.value;
+  l->out->origin.of = l->out->origin.reader = n;
+  return graph_unary(l->out, OP_CHECKPOINT, value);
+}
+
 static NodeId convert_value(Versions *v, NodeId n, const Version *from, const ConvertStep *s,
                             const Read *user) {
   Lower *l = (Lower *)v;
-  return finish_type(l, n, add_step(l, n, from->node, &from->s, s, user), &s->sharding);
+  NodeId value = add_step(l, n, from->node, &from->s, s, user);
+  return mark_kept(l, n, finish_type(l, n, value, &s->sharding), &s->sharding);
 }
 
 // -- nodes over block dims ----------------------------------------------------------------------
@@ -296,12 +307,13 @@ Graph *lower(Arena *a, const Placement *placement) {
   l.versions.convert = convert_value;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     bug_context("lower", n);
+    if (p->graph->marked[n]) continue;
     NodeId node = lower_node(&l, n);
     const Sharding *at = &placement->computed[n];
     Dims want = sharding_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
     if (!dims_equal(&want, &got))
       BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
-    version_add(&l.versions, n, at, node);
+    version_add(&l.versions, n, at, mark_kept(&l, n, node, at));
   }
   lower_outputs(&l);
   arena_free(l.scratch);

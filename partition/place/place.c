@@ -11,6 +11,8 @@
 //                the pointwise nodes that use it (place_gather.c)
 //   5. reduce    a minimum cut decides per axis where partial sums are reduced (place_reduce.c)
 //   6. settle    a value that all users read in one sharding is settled in it (place_users.c)
+//
+// Marks of `checkpoint` are set aside before (place_marks.c).
 #include "ir/base/hash.h"
 #include "partition/sharding/sharding_internal.h"
 
@@ -106,8 +108,9 @@ int placement_partial_rule(const Placement *placement, NodeId n, int axis) {
   return begin ? placement->computed[begin].rule[axis] - 1 : -1;
 }
 
-static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *whole, const Layout *layout,
                           const Machine *machine) {
+  const Graph *g = place_without_marks(a, of, whole);
   uint32_t n = graph_count(g) + 1;
   Placer *p = arena_new_of(a, Placer);
   p->arena = a;
@@ -180,12 +183,14 @@ static Placer *place_all(Placer *p) {
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
   Placer *p = place_all(placer_new(a, place_graph(a, g), g, layout, machine));
   place_improve(p);
+  place_marks(p);
   return &p->result;
 }
 
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
   Placer *p = place_all(placer_new(a, place_graph(a, g), g, layout, machine));
   place_finish(p);
+  place_marks(p);
   return &p->result;
 }
 

@@ -113,8 +113,10 @@ static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
   arena_free(scratch);
 }
 
-const PlaceGraph *place_graph(Arena *a, const Graph *g) {
+const PlaceGraph *place_graph(Arena *a, const Graph *whole) {
   PlaceGraph *p = arena_new_of(a, PlaceGraph);
+  place_find_marks(p, a, whole);
+  const Graph *g = place_without_marks(a, p, whole);
   find_reads(p, a, g);
   find_roles(p, a, g);
   find_carries(p, a, g);

@@ -118,6 +118,10 @@ struct PlaceGraph {
   bool *fed;        // [node] it depends on an input or a carry; weights do not
   Subject *subject; // [node]
   bool *sums;       // [node] it adds gradients of micro-batches (place_sums.c)
+  // Marks of `checkpoint` that are set aside (place_marks.c).
+  NodeId *marked;                      // [node] of such a mark: the value that it marks; else 0
+  NodeId *mark;                        // [node] the first such mark of the value, 0: none
+  uint32_t nmarks;                     // their number
   uint32_t nrequesters, *requester_of; // [node] index into requester
   Requester *requester;
 };
@@ -125,13 +129,20 @@ struct PlaceGraph {
 // Sets p->sums, and p->subject of these nodes: that of their gradient (place_sums.c).
 void place_find_sums(PlaceGraph *p, Arena *a, const Graph *g);
 
+// -- place_marks.c
+// Fills p->marked, p->mark and p->nmarks, for the whole graph g.
+void place_find_marks(PlaceGraph *p, Arena *a, const Graph *g);
+// Returns g with the same node ids, but without the marks that p sets aside. It shares with g what
+// is the same.
+const Graph *place_without_marks(Arena *a, const PlaceGraph *p, const Graph *g);
+
 // Values of Placer.forced; from FORCED_FIRST on: FORCED_FIRST + slot that the axis must split.
 enum { FORCED_FREE, FORCED_NONE, FORCED_FIRST };
 
 // A placement in progress: the shardings chosen so far, and the tables that the choices need.
 typedef struct Placer {
   Placement result;
-  const Graph *g; // result.graph
+  const Graph *g; // result.graph, without marks (place_marks.c)
   Arena *arena;
   const PlaceGraph *graph;
   const Request **request; // [node]
@@ -211,6 +222,10 @@ void place_repeat(Placer *p, NodeId n);
 bool place_can_repeat(const Placer *p, NodeId n); // whether place_repeat changes n
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
 void place_finish(Placer *p);
+// Gives the marks that are set aside the shardings in which their values are kept.
+void place_marks(Placer *p);
+// Returns whether value n in sharding s is to be marked as one that is kept for the backward pass.
+bool place_is_kept(const Placer *p, NodeId n, const Sharding *s);
 // Runs the local search over groups of nodes (place_improve.c), then place_finish.
 void place_improve(Placer *p);
 // Runs after a first choice for all nodes. Chooses again for carries and the nodes that depend on

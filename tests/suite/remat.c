@@ -1,9 +1,8 @@
 // Compares models with `checkpoint`, and models under memory budgets, with the same models without.
-// All values must have the same order of dims, after two training steps every parameter, state and
-// slot must be the same, on several meshes, and the work arena must be smaller where the table
-// demands it. Where the body of a loop is
-// rematerialised, gradients of parameters are added step by step instead of by one GEMM: they are
-// the same except for rounding.
+// After two training steps every parameter, state and slot must be the same, on several meshes, all
+// values must be placed alike and have the same order of dims, and the work arena must be smaller
+// where the table demands it. Where the body of a loop is rematerialised, gradients of parameters
+// are added step by step instead of by one GEMM: they are the same except for rounding.
 //
 // Long sums are folded at positions that depend only on the summed dims (codegen/cpu/fold.c), so
 // that a rematerialised value has the same bits in any kernel. Under budgets, values share kernels
@@ -15,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partition/sharding/sharding_internal.h"
 #include "tests/suite/common/code.h"
 #include "tests/suite/common/trained.h"
 
@@ -270,10 +270,35 @@ static const char *compare_orders(Trained *with, Trained *without) {
   return NULL;
 }
 
+// Returns the first node behind n that is no mark of `checkpoint`, 0: there is none.
+static NodeId next_value(const Graph *g, NodeId n) {
+  while (n++ < graph_count(g))
+    if (graph_node(g, n)->op != OP_CHECKPOINT) return n;
+  return 0;
+}
+
+// Returns an error unless all values are placed alike with and without checkpoints.
+static const char *compare_placements(const Trained *with, const Trained *without) {
+  const Placement *x = with->made.placement, *y = without->made.placement;
+  const Graph *g = with->made.simplified, *h = without->made.simplified;
+  for (NodeId n = next_value(g, 0), k = next_value(h, 0); n || k;
+       n = next_value(g, n), k = next_value(h, k)) {
+    if (!n || !k || graph_node(g, n)->op != graph_node(h, k)->op) return "has other values";
+    if (!sharding_equal(&x->computed[n], &y->computed[k]) ||
+        !sharding_equal(&x->settled[n], &y->settled[k]))
+      return arena_printf(with->a, "places %s of line %u otherwise",
+                          op_row((Op)graph_node(g, n)->op)->text,
+                          graph_node(g, n)->origin.pos.line);
+  }
+  return NULL;
+}
+
 static const char *run(const Recompute *c, Trained *with, Trained *without) {
   if (!compile(with, c, true, 0) || !compile(without, c, false, 0)) return "is refused";
   const Graph *g = with->made.collected;
   if (!c->steps && remat(with->a, g, 0) == g && c->smaller < 100) return "has no checkpoint";
+  const char *placed = c->steps ? NULL : compare_placements(with, without);
+  if (placed) return placed;
   if (!trained_run(with, CLASSES) || !trained_run(without, CLASSES)) return "training fails";
   const char *wrong = c->steps ? NULL : compare_orders(with, without);
   if (!wrong) wrong = compare(with, without, !c->steps && !suite_varied());
