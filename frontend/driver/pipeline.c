@@ -84,7 +84,8 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
   Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
       out->plain ? place_plain : place;
   // Choose a sharding for every value.
-  out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
+  if (!out->placement)
+    out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
   timings_end(opt->timings, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   // Replace dims by block dims, and conversions by collectives.
@@ -210,6 +211,38 @@ static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compila
     out->trials = plain.trials;
 }
 
+// Returns whether the program of x is to be taken, and not that of y: it fits the memory budget, or
+// is faster. If neither fits, the smaller one is taken.
+static bool is_preferred(Arena *a, const PipelineOptions *opt, const Compilation *x,
+                         const Compilation *y) {
+  bool fits = !opt->memory || x->least <= opt->memory,
+       other = !opt->memory || y->least <= opt->memory;
+  if (fits != other) return fits;
+  if (!fits) return x->least < y->least;
+  return simulate(a, x->compiled, opt->machine)->seconds <
+         simulate(a, y->compiled, opt->machine)->seconds;
+}
+
+// Compiles again with the placement whose moves repeat no work, if there is one, and keeps the
+// better program. Both are compiled to their ends, whatever stage is asked for.
+static void compute_modest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  if (!out->placement || !out->placement->modest) return;
+  if (end < AFTER_PROGRAM) {
+    Compilation whole = {.selected = out->selected, .simplified = out->simplified};
+    compute_rest(a, opt, AFTER_PROGRAM, &whole);
+    *out = whole;
+  }
+  if (!out->compiled) return; // it was not wanted
+  Compilation modest = {.selected = out->selected,
+                        .simplified = out->simplified,
+                        .placement = out->placement->modest};
+  PipelineOptions all = *opt;
+  all.wanted = NULL;
+  compute_rest(a, &all, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &modest);
+  modest.trials += out->trials;
+  if (is_preferred(a, opt, &modest, out)) *out = modest;
+}
+
 void compilation_free(Compilation *c) {
   gpu_program_free(c->on_gpu);
   gpu_code_free(c->gpu_code);
@@ -258,6 +291,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
     if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
       out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
     compute_rest(a, opt, end, out);
+    compute_modest(a, opt, end, out);
   }
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;

@@ -53,7 +53,7 @@ void alike_find(Improve *m) {
     hash = next, next = last;
   }
   m->alike = hash;
-  for (m->ntable = 1; m->ntable < n;) m->ntable *= 2;
+  for (m->ntable = 1; m->ntable <= improve_nodes(m->p);) m->ntable *= 2;
   m->table = arena_array(m->scratch, Tried, m->ntable);
 }
 

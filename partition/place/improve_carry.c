@@ -62,7 +62,7 @@ void improve_carries(Improve *m, int axis) {
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
     const Node *node = graph_node(m->g, n);
     if (node->op != OP_CARRY || !m->p->graph->next[n] || !may_split(m, n, axis, -1)) continue;
-    bool kept = m->fine && move_loop(m, n, axis);
+    bool kept = move_loop(m, n, axis);
     int now = sharding_dim_of(&m->p->result.computed[n], axis);
     for (int k = -1; k < node->dims.n && !kept && trial_has_room(m); k++)
       kept = k != now && may_split(m, n, axis, k) && move_carry(m, n, axis, k);

@@ -45,7 +45,8 @@ typedef struct Tried {
   uint32_t times;
 } Tried;
 
-// Returns whether the move lets every processor compute what one of them computed before.
+// Returns whether the move is one that lets every processor compute what one of them computed
+// before.
 static inline bool move_repeats(Move m) { return m.slot < 0 && m.kind != MOVE_GATHER; }
 
 typedef struct Improve {
@@ -69,7 +70,9 @@ typedef struct Improve {
   double least;              // weighted bytes that a move must save to be kept
   double spare;              // flops that moves may still add
   bool fine;                 // the present moves are fine ones (place_improve.c)
-  Placer *apart;             // fine moves are judged one by one: the best placement; else NULL
+  bool repeating;            // they may repeat work and save many bytes, too
+  Placer *apart;             // moves are judged one by one: the best placement; else NULL
+  Placer *modest;            // the best placement before moves that may repeat work were kept
   double work;               // seconds that the nodes of the best placement take
   uint32_t kept;             // trials that were kept since the placement was last settled
   VEC(Counted) counted;      // what find_counted lists
@@ -105,6 +108,15 @@ Sent improve_cost(const Improve *m, NodeId n);
 // Returns the part of improve_cost that is due to halos: elements beyond the own block that windows
 // read.
 double improve_halo(const Improve *m, NodeId n);
+
+// The work that processors repeat is estimated node by node, without caches and the time of exp and
+// the like. So it must be this many times cheaper than what it saves.
+enum { CERTAIN = 4 };
+
+// Returns the number of nodes that are placed. It is the same without marks of `checkpoint`.
+static inline uint32_t improve_nodes(const Placer *p) {
+  return graph_count(p->g) - p->graph->nmarks;
+}
 
 // Returns the seconds that it takes to send so much.
 static inline double improve_seconds(const Improve *m, Sent s) {

@@ -107,11 +107,11 @@ static bool pull_back(Improve *m, NodeId n) {
   return good;
 }
 
-// Lets every processor compute n if that sends less. Only a fine move may: what it repeats is
-// weighed against what it saves (is_worth).
+// Lets every processor compute n if that sends less. What it repeats is weighed against what it
+// saves (is_worth).
 static bool repeat(Improve *m, NodeId n) {
   bool moved;
-  if (!m->fine || !trial_is_free(m, n)) return true;
+  if (!m->repeating || !trial_is_free(m, n)) return true;
   m->visits++;
   return !place_can_repeat(m->p, n) || change_node(m, n, place_repeat, &moved);
 }
@@ -207,17 +207,15 @@ static Sent saved_by(const Improve *m) {
   return saved;
 }
 
-// Work that all processors repeat is estimated node by node, without caches and the time of exp and
-// the like. So it must be this many times cheaper than what it saves.
-enum { CERTAIN = 4 };
-
 // Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
-// bytes, and more time than the calls that it adds take. Work that it adds must take much less time
-// than it saves.
+// bytes, though no more than a call is worth unless it may repeat work (the other moves have tried
+// the rest), and more time than the calls that it adds take. Work that it adds must take much less
+// time than it saves.
 static bool is_worth(const Improve *m, Sent saved, Work work) {
   double seconds = improve_seconds(m, saved);
   if (!m->fine) return work.flops <= m->spare && saved.bytes > m->least;
-  return saved.bytes > 0 && seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
+  return saved.bytes > 0 && (m->repeating || saved.bytes <= m->call) &&
+         seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
 }
 
 static void keep(Improve *m) {
@@ -232,7 +230,7 @@ bool trial_has_room(const Improve *m) { return m->visits < m->most; }
 bool trial_begin(Improve *m, Move move) {
   m->tried = alike_of_move(m, move);
   if (!alike_is_due(m->tried)) return false;
-  m->p->repeats = m->fine && move_repeats(move);
+  m->p->repeats = m->repeating && move_repeats(move);
   return true;
 }
 

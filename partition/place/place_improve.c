@@ -21,9 +21,13 @@
 // The first moves must save more bytes than a link transfers during the latency of a call, and add
 // few flops. The fine moves, which follow, may save less, and add work that takes much less time
 // than they save. Whether a few bytes are worth a call is beyond an estimate of single values. So
-// fine moves are also judged together, all of one kind over one axis, by the bytes, calls
-// (place_sent.c) and work (place_seconds.c) of the whole placement; one by one if they are not kept
-// together.
+// fine moves are also judged together, all of one kind over one axis, by the bytes and calls of the
+// whole placement (place_sent.c).
+//
+// The last moves begin with the best placement of the others, so that it is never lost. They may
+// save any number of bytes, let all processors repeat work, and change carries. They are judged as
+// fine moves are, and by the work of the whole placement, too (place_seconds.c); one by one if they
+// are not kept together.
 //
 //   take[v](table[v/cols, d], ids[b])    summing the rows that each processor found sends twice the
 //                                        bytes of b rows; to gather a table of fewer than 2 b rows
@@ -130,8 +134,7 @@ static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
 
 static void try_slots(Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
-  int now = slot_now(m, u, axis),
-      slots = has_slots(m, u) ? node->dims.n + node_inner(node) : 0; // 0: split as it is, or whole
+  int now = slot_now(m, u, axis), slots = m->repeating ? 0 : node->dims.n + node_inner(node);
   for (int s = -1; s < slots && trial_has_room(m); s++)
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
@@ -235,7 +238,7 @@ static void try_repeats(Improve *m, int axis) {
 
 static void move_slots(Improve *m, int axis) {
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
-    if (!(m->fine ? trial_is_free(m, n) : has_slots(m, n)) || !is_hot(m, n)) continue;
+    if (!(m->repeating ? trial_is_free(m, n) : has_slots(m, n)) || !is_hot(m, n)) continue;
     try_slots(m, n, axis);
     improve_judge(m);
   }
@@ -307,13 +310,13 @@ static void undo_moves(Improve *m) {
     m->p->forced[m->unforce.at[i - 1].at] = m->unforce.at[i - 1].before;
 }
 
-// Returns whether placement `now` sends less than `best` and, after fine moves, takes less time:
-// what it sends less takes longer than the work that it adds.
+// Returns whether placement `now` sends less than `best` and, after fine moves, takes less time. If
+// they repeat work, what it sends less must take much longer than the work that it adds.
 static bool is_better(Improve *m, Placer *now, Placer *best) {
   Sent before = all_sent(m, best), after = all_sent(m, now);
-  double work = work_seconds(now), added = work > m->work ? work - m->work : 0;
-  if (after.bytes >= before.bytes) return false;
-  if (m->fine && improve_seconds(m, after) + added >= improve_seconds(m, before)) return false;
+  double saved = improve_seconds(m, before) - improve_seconds(m, after), work = work_seconds(now);
+  if (after.bytes >= before.bytes || (m->fine && saved <= 0)) return false;
+  if (m->repeating && saved <= CERTAIN * (work - m->work)) return false;
   m->work = work;
   return true;
 }
@@ -331,7 +334,10 @@ static bool settle_moves(Improve *m, Placer *best) {
     exchange(best, &now);
   else
     undo_moves(m);
-  release_placer(&now);
+  if (good && m->repeating && !m->modest)
+    m->modest = arena_copy(best->arena, &now, sizeof now);
+  else
+    release_placer(&now);
   find_sent(m, best);
   m->undo.n = m->unforce.n = 0;
   m->changes++;
@@ -343,11 +349,11 @@ enum { SETTLE_VISITS = 16 }; // to settle a placement takes as long as so many v
 void improve_judge(Improve *m) {
   if (!m->apart || !m->undo.n) return;
   settle_moves(m, m->apart);
-  m->visits += SETTLE_VISITS * (uint64_t)graph_count(m->g);
+  m->visits += SETTLE_VISITS * (uint64_t)improve_nodes(m->p);
 }
 
-// Makes fine moves of one kind over one axis. If they send no less together, some may do so alone.
-static void make_fine(Improve *m, Placer *best, void move(Improve *, int), int axis) {
+// Makes moves of one kind over one axis. If they are not better together, some may be so alone.
+static void make_repeating(Improve *m, Placer *best, void move(Improve *, int), int axis) {
   move(m, axis);
   uint32_t kept = m->kept;
   if (!settle_moves(m, best) || kept < 2) return;
@@ -357,25 +363,38 @@ static void make_fine(Improve *m, Placer *best, void move(Improve *, int), int a
   m->apart = NULL;
 }
 
-// Moves that save more than a call takes, then those that save less. In programs of few bytes only
-// the latter exist.
+// Makes moves that save more than a call takes.
 static void improve(Improve *m, Placer *best) {
-  static void (*const fine[])(Improve *, int) = {improve_carries, move_gathers, try_repeats,
-                                                 move_slots};
   for (int a = 0; a < m->g->mesh->naxes; a++) {
     if (m->g->mesh->axis[a].size < 2) continue;
     move_sums(m, a);
-    improve_carries(m, a);
     move_gathers(m, a);
     move_slots(m, a);
   }
   settle_moves(m, best);
+}
+
+// Makes moves that save less. In programs of few bytes no others exist.
+static void improve_finely(Improve *m, Placer *best) {
+  static void (*const move[])(Improve *, int) = {move_gathers, move_slots};
   m->fine = true;
   m->least = 0;
   alike_forget(m);
   for (int a = 0; a < m->g->mesh->naxes; a++)
-    for (size_t k = 0; k < countof(fine) && m->g->mesh->axis[a].size > 1; k++)
-      make_fine(m, best, fine[k], a);
+    for (size_t k = 0; k < countof(move) && m->g->mesh->axis[a].size > 1; k++) {
+      move[k](m, a);
+      settle_moves(m, best);
+    }
+}
+
+// Makes moves that repeat work or change carries.
+static void improve_by_repeating(Improve *m, Placer *best) {
+  static void (*const move[])(Improve *, int) = {improve_carries, try_repeats, move_slots};
+  m->repeating = true;
+  alike_forget(m);
+  for (int a = 0; a < m->g->mesh->naxes; a++)
+    for (size_t k = 0; k < countof(move) && m->g->mesh->axis[a].size > 1; k++)
+      make_repeating(m, best, move[k], a);
 }
 
 void place_improve(Placer *p) {
@@ -395,7 +414,7 @@ void place_improve(Placer *p) {
                  .changes = 1,
                  .partial = arena_array(scratch, uint8_t, n),
                  .sent = arena_array(scratch, Sent, n),
-                 .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)n};
+                 .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)improve_nodes(p)};
   m->call = m->least = p->machine->latency * p->machine->bandwidth;
   for (int a = 0; a < p->g->mesh->naxes; a++)
     m->weight[a] =
@@ -406,6 +425,10 @@ void place_improve(Placer *p) {
     alike_find(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(&now, u);
     improve(m, p);
+    improve_finely(m, p);
+    improve_by_repeating(m, p);
+    if (m->modest) place_marks(m->modest);
+    p->result.modest = m->modest ? &m->modest->result : NULL;
   }
   release_placer(&now);
   arena_free(scratch);
