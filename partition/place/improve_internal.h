@@ -123,9 +123,6 @@ static inline double improve_seconds(const Improve *m, Sent s) {
   return s.bytes / m->p->machine->bandwidth + s.latency;
 }
 
-// After a kept move: judges it by what the whole placement sends if moves are judged one by one.
-void improve_judge(Improve *m);
-
 // -- trials (improve_trial.c) --------------------------------------------------------------------
 // trial_begin, one change by trial_save or trial_choose, trial_end.
 
@@ -151,6 +148,22 @@ bool trial_has_room(const Improve *m);
 bool trial_is_free(const Improve *m, NodeId u);
 // Returns whether an OUT_VALUE output returns n. The sharding of n must then not change.
 bool trial_is_shown(const Improve *m, NodeId n);
+
+// -- judgements (improve_judge.c) ----------------------------------------------------------------
+// Returns a copy of p whose shardings can be changed without changing those of p.
+Placer improve_copy(const Placer *p);
+// Gives back the large tables of a placer that is not taken.
+void improve_release(const Placer *p);
+// Sets m->sent, and returns the weighted bytes that all values of p send.
+double improve_find_sent(Improve *m, Placer *p);
+// Returns the seconds that all nodes take.
+double improve_work(const Placer *p);
+// Ends a group of moves. If they are better together than `best`, the best placement so far, makes
+// them the best one, else undoes them. What they send is counted after place_finish, whose effect
+// the trials only estimate. Returns whether moves were undone.
+bool improve_settle(Improve *m, Placer *best);
+// After a kept move: judges it by what the whole placement sends if moves are judged one by one.
+void improve_judge(Improve *m);
 
 // -- moves of carries (improve_carry.c) ----------------------------------------------------------
 // Tries to split the carries of loops otherwise over the axis.

@@ -244,119 +244,11 @@ static void move_slots(Improve *m, int axis) {
   }
 }
 
-// Returns a copy of p whose shardings can be changed without changing those of p.
-static Placer copy_placer(const Placer *p) {
-  uint32_t n = graph_count(p->g) + 1;
-  Placer out = *p;
-  out.result.computed = arena_copy(p->arena, p->result.computed, n * sizeof(Sharding));
-  out.result.settled = arena_copy(p->arena, p->result.settled, n * sizeof(Sharding));
-  out.inner = arena_copy(p->arena, p->inner, n * sizeof *p->inner);
-  out.linear = arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES);
-  for (NodeId u = 1; u < n; u++)
-    if (p->inner[u])
-      out.inner[u] =
-          arena_copy(p->arena, p->inner[u], (size_t)node_inner(graph_node(p->g, u)) * sizeof(Axes));
-  return out;
-}
-
-// Gives back the large tables of the placer that is not taken.
-static void release_placer(const Placer *p) {
-  arena_release(p->arena, p->result.computed);
-  arena_release(p->arena, p->result.settled);
-  arena_release(p->arena, p->linear);
-  arena_release(p->arena, p->inner);
-}
-
-static void exchange(Placer *p, Placer *other) {
-  Placer now = *p;
-  *p = *other;
-  *other = now;
-}
-
-// Sets m->sent, and returns the weighted bytes that all values send.
-static double find_sent(Improve *m, Placer *p) {
-  Placer *now = m->p;
-  double sum = 0;
-  m->p = p;
-  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += (m->sent[n] = improve_cost(m, n)).bytes;
-  m->p = now;
-  return sum;
-}
-
-// Returns what all collectives send that lowering makes of placement p.
-static Sent all_sent(Improve *m, Placer *p) {
-  Placer *now = m->p;
-  Sent sum = place_sent(p);
-  m->p = p;
-  for (NodeId n = 1; n <= graph_count(m->g); n++) {
-    double halo = improve_halo(m, n);
-    sum.bytes += halo;
-    if (halo > 0) sum.latency += p->machine->latency;
-  }
-  m->p = now;
-  return sum;
-}
-
-static double work_seconds(const Placer *p) {
-  double sum = 0;
-  for (NodeId n = 1; n <= graph_count(p->g); n++) sum += place_seconds(p, n);
-  return sum;
-}
-
-static void undo_moves(Improve *m) {
-  for (uint32_t i = m->undo.n; i > 0; i--)
-    state_set(m->p, m->undo.at[i - 1].n, m->undo.at[i - 1].state);
-  for (uint32_t i = m->unforce.n; i > 0; i--)
-    m->p->forced[m->unforce.at[i - 1].at] = m->unforce.at[i - 1].before;
-}
-
-// Returns whether placement `now` sends less than `best` and, after fine moves, takes less time. If
-// they repeat work, what it sends less must take much longer than the work that it adds.
-static bool is_better(Improve *m, Placer *now, Placer *best) {
-  Sent before = all_sent(m, best), after = all_sent(m, now);
-  double saved = improve_seconds(m, before) - improve_seconds(m, after), work = work_seconds(now);
-  if (after.bytes >= before.bytes || (m->fine && saved <= 0)) return false;
-  if (m->repeating && saved <= CERTAIN * (work - m->work)) return false;
-  m->work = work;
-  return true;
-}
-
-// Ends a group of moves. If they are better together than `best`, the best placement so far, makes
-// them the best one, else undoes them. What they send is counted after place_finish, whose effect
-// the trials only estimate. Returns whether moves were undone.
-static bool settle_moves(Improve *m, Placer *best) {
-  m->kept = 0;
-  if (!m->undo.n) return false;
-  Placer now = copy_placer(m->p);
-  place_finish(&now);
-  bool good = is_better(m, &now, best);
-  if (good)
-    exchange(best, &now);
-  else
-    undo_moves(m);
-  if (good && m->repeating && !m->modest)
-    m->modest = arena_copy(best->arena, &now, sizeof now);
-  else
-    release_placer(&now);
-  find_sent(m, best);
-  m->undo.n = m->unforce.n = 0;
-  m->changes++;
-  return !good;
-}
-
-enum { SETTLE_VISITS = 16 }; // to settle a placement takes as long as so many visits to each node
-
-void improve_judge(Improve *m) {
-  if (!m->apart || !m->undo.n) return;
-  settle_moves(m, m->apart);
-  m->visits += SETTLE_VISITS * (uint64_t)improve_nodes(m->p);
-}
-
 // Makes moves of one kind over one axis. If they are not better together, some may be so alone.
 static void make_repeating(Improve *m, Placer *best, void move(Improve *, int), int axis) {
   move(m, axis);
   uint32_t kept = m->kept;
-  if (!settle_moves(m, best) || kept < 2) return;
+  if (!improve_settle(m, best) || kept < 2) return;
   alike_forget(m);
   m->apart = best;
   move(m, axis);
@@ -371,7 +263,7 @@ static void improve(Improve *m, Placer *best) {
     move_gathers(m, a);
     move_slots(m, a);
   }
-  settle_moves(m, best);
+  improve_settle(m, best);
 }
 
 // Makes moves that save less. In programs of few bytes no others exist.
@@ -383,7 +275,7 @@ static void improve_finely(Improve *m, Placer *best) {
   for (int a = 0; a < m->g->mesh->naxes; a++)
     for (size_t k = 0; k < countof(move) && m->g->mesh->axis[a].size > 1; k++) {
       move[k](m, a);
-      settle_moves(m, best);
+      improve_settle(m, best);
     }
 }
 
@@ -399,7 +291,7 @@ static void improve_by_repeating(Improve *m, Placer *best) {
 
 void place_improve(Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
-  Placer now = copy_placer(p);
+  Placer now = improve_copy(p);
   place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
@@ -419,9 +311,9 @@ void place_improve(Placer *p) {
   for (int a = 0; a < p->g->mesh->naxes; a++)
     m->weight[a] =
         p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
-  if (find_sent(m, p) > 0) {
+  if (improve_find_sent(m, p) > 0) {
     improve_partial(m);
-    m->work = work_seconds(p);
+    m->work = improve_work(p);
     alike_find(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(&now, u);
     improve(m, p);
@@ -430,6 +322,6 @@ void place_improve(Placer *p) {
     if (m->modest) place_marks(m->modest);
     p->result.modest = m->modest ? &m->modest->result : NULL;
   }
-  release_placer(&now);
+  improve_release(&now);
   arena_free(scratch);
 }
