@@ -80,7 +80,7 @@ static Program *packed_program(const Making *m, const Program *from) {
   Arena *a = m->s->arena;
   Program *p = arena_copy(a, from, sizeof *p);
   p->model = last_part(p->model);
-  p->tensor = arena_copy(a, p->tensor, (p->ntensors + 1) * sizeof *p->tensor);
+  p->tensor = arena_copy(a, p->tensor, p->ntensors * sizeof *p->tensor);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     ProgTensor *t = &p->tensor[i];
     if (is_value(m, t)) t->init = (Init){.kind = INIT_CONSTANT};

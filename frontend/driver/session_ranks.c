@@ -233,7 +233,7 @@ bool session_before_compile(Session *s, bool cached) {
 // lacks. The names of kernels are hashes of their texts.
 static uint64_t program_hash(Arena *a, const Program *p) {
   Program bare = *p;
-  bare.kernel = arena_copy(a, p->kernel, (p->nkernels + 1) * sizeof *p->kernel);
+  bare.kernel = arena_copy(a, p->kernel, p->nkernels * sizeof *p->kernel);
   for (uint32_t i = 0; i < p->nkernels; i++) bare.kernel[i].text = NULL;
   return fnv_text(program_print(a, &bare));
 }
