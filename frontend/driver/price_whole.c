@@ -3,7 +3,8 @@
 // unless that is far from enough.
 //
 // Each program is compiled once: of layouts that ask the same of all values, or whose lowered
-// graphs are equal, the price of the first is taken.
+// graphs are equal, the price of the first is taken. Layouts with a second placement
+// (Placement.modest) are the exception: their price is that of the better of two programs.
 #include "frontend/driver/price_whole.h"
 
 #include <math.h>
@@ -83,6 +84,26 @@ static bool recompute_known(const Probe *probe, Session *s, Compilation *c, Sear
   return recompute_whole(p, s, c, probe->known, price);
 }
 
+// Returns whether the layout of c has two placements (Placement.modest). If c is the program of the
+// modest one, its graph is not the one that was looked up.
+static bool has_modest(const Probe *probe, const Compilation *c) {
+  return c->placement->modest || graph_hash(c->lowered) != probe->known->hash;
+}
+
+// Compiles the layout for its price. Prices that depend on two placements are neither looked up nor
+// kept by the lowered graph, which is that of one of them.
+static bool compile_probed(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
+                           Probe *probe, Compilation *c) {
+  ProgramWay way = {.wanted = p->known ? is_new : NULL, .watcher = probe};
+  if (!price_compile(p, s, mesh, layout, way, 0, c)) return false;
+  if (!probe->known || !has_modest(probe, c)) return true;
+  bool stopped = probe->old;
+  *probe = (Probe){.p = p};
+  if (!stopped) return true;
+  arena_free(s->arena);
+  return price_compile(p, s, mesh, layout, (ProgramWay){0}, 0, c);
+}
+
 // Compiles a model that is its own only sample, and sets *out to its price. Keeps it in *asked, the
 // entry of what the layout asks.
 static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
@@ -90,8 +111,7 @@ static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layou
   Session s;
   Compilation c;
   Probe probe = {.p = p};
-  ProgramWay way = {.wanted = p->known ? is_new : NULL, .watcher = &probe};
-  bool good = price_compile(p, &s, mesh, layout, way, 0, &c);
+  bool good = compile_probed(p, &s, mesh, layout, &probe, &c);
   if (good) {
     if (probe.old)
       *out = probe.known->none;
