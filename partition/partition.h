@@ -25,8 +25,8 @@ typedef struct Placement {
   Sharding *computed; // [node] sharding in which the node is computed
   Sharding *settled;  // [node] sharding in which users of full sums read the value; never partial
   const Layout *layout;
-  // The placement without moves that may repeat work to send less (place_improve.c). They are
-  // judged by estimates: only the programs of both tell which is faster. NULL: no such moves.
+  // The placement without moves that may add redundant work to send less (place_improve.c). They
+  // are judged by estimates: only the programs of both tell which is faster. NULL: no such moves.
   const struct Placement *modest;
 } Placement;
 

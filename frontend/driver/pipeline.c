@@ -223,12 +223,13 @@ static bool is_preferred(Arena *a, const PipelineOptions *opt, const Compilation
          simulate(a, y->compiled, opt->machine)->seconds;
 }
 
-// Compiles again with the placement whose moves repeat no work, if there is one, and keeps the
-// better program. Both are compiled to their ends, whatever stage is asked for.
+// Compiles again with the placement whose moves add no redundant work, if there is one, and keeps
+// the better program. Both are compiled to their ends, whatever stage is asked for.
 static void compute_modest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   if (!out->placement || !out->placement->modest) return;
   if (end < AFTER_PROGRAM) {
-    Compilation whole = {.selected = out->selected, .simplified = out->simplified};
+    Compilation whole = {
+        .selected = out->selected, .simplified = out->simplified, .placement = out->placement};
     compute_rest(a, opt, AFTER_PROGRAM, &whole);
     *out = whole;
   }
