@@ -270,8 +270,8 @@ typedef struct PipelineOptions {
   // Called with the lowered graph; returns whether it is to be compiled further. If not, the result
   // ends with stage "lower". Or NULL.
   bool (*wanted)(void *watcher, const Graph *lowered);
-  // The same with the graph in which values are rematerialised for `again`. If not, the result has
-  // no order and no program.
+  // The same with the graph in which values are rematerialised for `again`. If not, order and
+  // program of the result are those of `begun`, if it has them.
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.

@@ -23,7 +23,7 @@ enum {
 // Returns the graph `from`, of one processor, with what a recompute level rematerialises.
 const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level);
 // Determines how the values of g are computed: physical order of dims, kernels, schedule and memory
-// offsets. g is what pipeline_recompute returned for out->collected; it is given back. The result
+// offsets. g is what pipeline_recompute returned for out->collected; it is released. The result
 // in *out is one Program, or less of it up to stage `last`.
 void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Graph *g,
                       Compilation *out);
@@ -37,7 +37,7 @@ void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Grap
 bool pipeline_find_level(Arena *a, const PipelineOptions *opt, int last, Compilation *out);
 // Returns the bytes that the program of c needs at a recompute level.
 int64_t pipeline_bytes(const PipelineOptions *opt, const Compilation *c, int level);
-// Returns whether a sparing search gives up, because its best level needs so many bytes.
+// Returns whether a sparing search gives up at a program that needs so many bytes.
 bool pipeline_is_far(const PipelineOptions *opt, int64_t bytes);
 
 #endif

@@ -8,9 +8,10 @@
 // recomputing all of them may need more memory.
 enum { SEGMENTS_TRIED = 4 };
 // A sparing search of a level gives up if the programs of the levels that save most as a rule need
-// more than FAR times the budget: all cheap values, and all segments, where there are loops step by
-// step. Of 78 programs of layouts of examples/moe none needs less than 0.87 of the smaller one at
-// its best level.
+// more than FAR times the budget: all cheap values and all that was gathered; and all segments or,
+// where there are loops, the highest level, which also recomputes loops step by step. Of 78
+// programs of layouts of examples/moe none needs less than 0.87 of the smaller one at its best
+// level.
 static const double FAR = 1.2;
 
 // What is known of a level. Levels whose graphs have equal hashes have equal programs: what only

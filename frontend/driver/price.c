@@ -112,7 +112,7 @@ static bool recompute(Priced *l, const SearchPrice *none, SearchPrice *price) {
 }
 
 // Sets *price, which needs more than the memory, to that of the plain placement if this needs less
-// memory.
+// memory. Leaves l->plain set.
 static bool place_plainly(Priced *l, SearchPrice *price) {
   SearchPrice none, plain;
   l->plain = true;

@@ -109,7 +109,7 @@ typedef struct ProgramWay {
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
 // Returns false after an error; a program that needs more than way.memory is none. Where way.wanted
-// or way.wanted_again stops the compile, out->compiled is NULL.
+// stops the compile, out->compiled is NULL. Where way.wanted_again does, it is that of way.begun.
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it
