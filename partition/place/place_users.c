@@ -92,7 +92,7 @@ void place_pull_back(Placer *p, NodeId n) {
   }
 }
 
-enum { MAX_DEPTH = 4 }; // to which arguments of arguments are looked at
+enum { MAX_DEPTH = 4 }; // how many levels of arguments is_at_hand looks at
 
 // Returns whether every processor has n without the split over the axis, or can compute it so by
 // cheap operations that send nothing.
@@ -140,15 +140,21 @@ bool place_can_repeat(const Placer *p, NodeId n) {
   return false;
 }
 
+// No rule stays on an axis that splits nothing.
+static void unsplit(Sharding *s, int axis) {
+  sharding_remove(s, axis);
+  s->rule[axis] = 0;
+}
+
 void place_repeat(Placer *p, NodeId n) {
   Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   for (int axis = 0; axis < p->g->mesh->naxes; axis++) {
     bool split;
     if (!is_repeated(p, n, axis, &split)) continue;
-    sharding_remove(at, axis);
+    unsplit(at, axis);
     int k = sharding_dim_of(settled, axis);
     if (!split && k >= 0 && settled->split[k].at[settled->split[k].n - 1] == axis)
-      sharding_remove(settled, axis);
+      unsplit(settled, axis);
   }
 }
 
