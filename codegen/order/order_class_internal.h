@@ -6,6 +6,7 @@
 //   order_known.c    costs that were computed before
 //   order_starts.c   orders to start from
 //   order_search.c   the orders of least cost
+//   order_refused.c  steps of the search that were no improvement
 //
 // All values with the same dims that kernels compute are one class, and all results of contractions
 // with these dims are another one. So equal layers of a model share their classes, and the search

@@ -7,48 +7,10 @@
 //   all classes      one dim moves before another wherever it comes after it
 //
 // Only costs of operations on changed classes are updated. A step that was no improvement is not
-// tried again while all classes that share operations with those that it changes keep their orders:
-// it would be none again.
-#include "codegen/order/order_class_internal.h"
+// tried again while it would again be none (order_refused.c).
+#include "codegen/order/order_search_internal.h"
 
 enum { PASSES = 8 };
-static const double WORTH = 0.0001; // share of the cost that a step must save
-
-typedef struct SavedOrder {
-  ClassId cls;
-  DimList order;
-} SavedOrder;
-typedef struct SavedCost {
-  uint32_t use;
-  double cost;
-} SavedCost;
-
-typedef VEC(ClassId) ClassList;
-
-// Steps of one kind, from one class or dim, none of which was kept when they were tried last.
-typedef struct Refused {
-  uint32_t at; // the number of steps that had been kept then; 0: none of them were tried
-  double most; // the most that one of them would have saved
-} Refused;
-
-typedef struct Search {
-  OrderClasses *s;
-  ClassList *with; // by dim: the free classes that have it
-  DimId *near;     // by dim: the last dim found in a class with it
-  double cost;     // of all uses
-  uint32_t stamp;
-  uint32_t *mark; // by use: the stamp of the last step that updated its cost
-  uint32_t kept;  // number of steps that were kept, and 1
-  double most;    // the most that a step would have saved that was not kept since `most` was set
-  // By class, and by dim of a class: the number of the last kept step that changed the order of a
-  // class which shares a use with it.
-  uint32_t *near_class, *near_dim;
-  // What was refused from the start that is tried now.
-  Refused *of_class, *of_pairs; // by class; by dim: moves before other dims
-  Refused *of_end[2];           // by dim: moves to the last place and to the first one
-  VEC(SavedOrder) order;
-  VEC(SavedCost) old;
-} Search;
 
 // Sets the orders of all classes that follow from class c.
 static void derive(OrderClasses *s, ClassId c) {
@@ -72,24 +34,6 @@ static void set_class(Search *r, ClassId c, const DimList *order) {
   derive(r->s, c);
 }
 
-// Notes for the classes of a use, those from which they are derived, and their dims that a kept
-// step has changed an order that the use has.
-static void note_near(Search *r, const OrderUse *u) {
-  const OrderClasses *s = r->s;
-  const ClassId all[4] = {u->arg[0], u->arg[1], u->arg[2], u->result};
-  for (int i = 0; i < 4; i++)
-    for (ClassId c = all[i]; c; c = s->cls.at[c].kind == CLASS_DERIVED ? s->cls.at[c].of : 0) {
-      const Dims *dims = &s->cls.at[c].dims;
-      r->near_class[c] = r->kept;
-      for (int k = 0; k < dims->n; k++) r->near_dim[dims->at[k]] = r->kept;
-    }
-}
-
-static void note_kept(Search *r) {
-  r->kept++;
-  for (uint32_t i = 0; i < r->old.n; i++) note_near(r, &r->s->use.at[r->old.at[i].use]);
-}
-
 // Updates the costs of all uses of the changed classes. Keeps the step if it is an
 // improvement, else restores the orders. Returns whether it is kept.
 static bool step_end(Search *r) {
@@ -109,7 +53,7 @@ static bool step_end(Search *r) {
       change += u->cost;
     }
   }
-  bool kept = change < -WORTH * r->cost;
+  bool kept = change < -STEP_WORTH * r->cost;
   for (uint32_t i = r->order.n; i-- > 0 && !kept;) {
     class_order(&s->cls.at[r->order.at[i].cls], &r->order.at[i].order);
     derive(s, r->order.at[i].cls);
@@ -117,7 +61,7 @@ static bool step_end(Search *r) {
   for (uint32_t i = 0; i < r->old.n && !kept; i++)
     s->use.at[r->old.at[i].use].cost = r->old.at[i].cost;
   if (kept)
-    r->cost += change, note_kept(r);
+    r->cost += change, refused_note_kept(r);
   else if (-change > r->most)
     r->most = -change;
   r->order.n = 0;
@@ -151,63 +95,38 @@ static void set_neighbours(Search *r, ClassId c) {
   }
 }
 
-// -- steps that are known to be no improvement ----------------------------------------------------
-
-static bool may_be_kept(const Search *r, const Refused *of) {
-  return !of->at || of->most > WORTH * r->cost;
-}
-
-// Notes whether steps were refused that have been tried since `before` steps were kept.
-static void note_refused(const Search *r, uint32_t before, Refused *of) {
-  *of = (Refused){r->kept == before ? before : 0, r->most};
-}
-
-// Returns whether an order has changed that the steps from class c depend on: that of a class which
-// shares a use with c or with one of its neighbours.
-static bool class_is_stale(const Search *r, ClassId c) {
-  const OrderClasses *s = r->s;
-  uint32_t at = r->of_class[c].at;
-  bool stale = r->near_class[c] > at;
-  for (uint32_t i = 0; i < s->cls.at[c].use.n && !stale; i++) {
-    const OrderUse *u = &s->use.at[s->cls.at[c].use.at[i]];
-    const ClassId all[4] = {u->arg[0], u->arg[1], u->arg[2], u->result};
-    for (int k = 0; k < 4; k++) stale |= r->near_class[all[k]] > at;
-  }
-  return stale;
-}
-
 // -- steps ----------------------------------------------------------------------------------------
 
 // Moves a dim of class c to another place, or else also gives its neighbours the new sequence.
-static bool move_dim(Search *r, ClassId c, int from, int to) {
+static void move_dim(Search *r, ClassId c, int from, int to) {
   DimList list = r->s->cls.at[c].order;
   DimId d = list.at[from];
   dims_remove(&list, d);
   list_insert(&list, to, d);
   set_class(r, c, &list);
-  if (step_end(r)) return true;
+  if (step_end(r)) return;
   set_class(r, c, &list);
   set_neighbours(r, c);
-  return step_end(r);
+  (void)step_end(r);
 }
 
 static bool try_class(Search *r, ClassId c) {
   uint32_t before = r->kept, exchanged = 0;
   int n = r->s->cls.at[c].order.n;
-  if (!may_be_kept(r, &r->of_class[c]) && !class_is_stale(r, c)) return false;
+  if (!refused_allows_class(r, c)) return false;
   r->most = 0;
   for (int from = 0; from < n; from++)
     for (int to = 0; to < n; to++) {
       if (from == to || (to == from - 1 && exchanged == r->kept)) continue;
       if (to == from + 1) exchanged = r->kept; // the same step as from `to` to `from`
-      (void)move_dim(r, c, from, to);
+      move_dim(r, c, from, to);
     }
-  note_refused(r, before, &r->of_class[c]);
+  refused_note(r, before, &r->of_class[c]);
   return r->kept > before;
 }
 
 // Moves dim x before dim y in all free classes in which it comes after y.
-static bool try_pair(Search *r, DimId x, DimId y) {
+static void try_pair(Search *r, DimId x, DimId y) {
   for (uint32_t i = 0; i < r->with[x].n; i++) {
     ClassId c = r->with[x].at[i];
     DimList list = r->s->cls.at[c].order;
@@ -217,11 +136,11 @@ static bool try_pair(Search *r, DimId x, DimId y) {
     list_insert(&list, iy, x);
     set_class(r, c, &list);
   }
-  return r->order.n && step_end(r);
+  if (r->order.n) (void)step_end(r);
 }
 
 // Moves dim x to the first or the last place in all free classes.
-static bool try_end(Search *r, DimId x, bool first) {
+static void try_end(Search *r, DimId x, bool first) {
   for (uint32_t i = 0; i < r->with[x].n; i++) {
     ClassId c = r->with[x].at[i];
     DimList list = r->s->cls.at[c].order;
@@ -229,7 +148,7 @@ static bool try_end(Search *r, DimId x, bool first) {
     list_insert(&list, first ? 0 : list.n, x);
     set_class(r, c, &list);
   }
-  return r->order.n && step_end(r);
+  if (r->order.n) (void)step_end(r);
 }
 
 // Marks the dims that are in a class with dim x.
@@ -240,32 +159,27 @@ static void find_near(Search *r, DimId x) {
   }
 }
 
-// Returns whether steps that change classes with dim x may be kept.
-static bool dim_is_open(const Search *r, DimId x, const Refused *of) {
-  return r->with[x].n && (may_be_kept(r, of) || r->near_dim[x] > of->at);
-}
-
 static bool try_ends(Search *r, DimId x) {
   uint32_t before = r->kept;
   for (int first = 0; first < 2; first++) {
     Refused *of = &r->of_end[first][x];
     uint32_t now = r->kept;
-    if (!dim_is_open(r, x, of)) continue;
+    if (!refused_allows_dim(r, x, of)) continue;
     r->most = 0;
-    (void)try_end(r, x, first);
-    note_refused(r, now, of);
+    try_end(r, x, first);
+    refused_note(r, now, of);
   }
   return r->kept > before;
 }
 
 static bool try_before_others(Search *r, DimId x) {
   uint32_t before = r->kept, n = dim_count(r->s->g->dims);
-  if (!dim_is_open(r, x, &r->of_pairs[x])) return false;
+  if (!refused_allows_dim(r, x, &r->of_pairs[x])) return false;
   r->most = 0;
   find_near(r, x);
   for (DimId y = 1; y <= n; y++)
-    if (x != y && r->near[y] == x) (void)try_pair(r, x, y);
-  note_refused(r, before, &r->of_pairs[x]);
+    if (x != y && r->near[y] == x) try_pair(r, x, y);
+  refused_note(r, before, &r->of_pairs[x]);
   return r->kept > before;
 }
 
@@ -289,10 +203,7 @@ static void begin(Search *r) {
   }
   for (ClassId i = 1; i < s->cls.n; i++)
     if (s->cls.at[i].kind != CLASS_DERIVED) derive(s, i);
-  uint32_t ndims = dim_count(s->g->dims) + 1;
-  r->of_class = arena_array(s->a, Refused, s->cls.n);
-  r->of_pairs = arena_array(s->a, Refused, ndims);
-  for (int i = 0; i < 2; i++) r->of_end[i] = arena_array(s->a, Refused, ndims);
+  refused_begin(r);
   r->cost = 0;
   for (uint32_t u = 1; u < s->use.n; u++) {
     s->use.at[u].cost = order_use_cost(s, u);
