@@ -16,7 +16,7 @@
 //   %5 = contract(q, k) : f32[b, t, heads, k]      requested by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
 //
-// Nodes that compute a value again have the order of the first node with it (order_again.c).
+// Nodes that recompute a value have the order of the first node with it (order_again.c).
 //
 // The dim of a loop is the outermost dim of what the loop reads or collects, so that one iteration
 // accesses one piece of memory. A carry, its initial value and its next value have the same order.
@@ -28,6 +28,8 @@
 // The orders of the search are taken if they cost at most this share of those by requests alone.
 static const double WORTH = 0.995;
 // They must also save this many ns, so that small models keep the orders that they are written in.
+// With 20 us, the search makes copies of the weights of the small LSTM of the tests that do not pay
+// for their memory.
 static const double LEAST_SAVED = 22000;
 
 // Returns whether the value of node `old` of the old graph takes the requested order. A value that

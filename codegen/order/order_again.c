@@ -1,11 +1,11 @@
-// Finds nodes that compute a value again: copies of rematerialisation (remat.c), and those of the
+// Finds nodes that recompute a value: copies of rematerialisation (remat.c), and those of the
 // body of a loop in its backward loop (ir/passes/grad_region.c).
 //
 // Sums in another order round differently, and a model must give the same results whatever is
-// recomputed. So orders are chosen as if each value was computed once: a node that computes it
-// again requests nothing, costs nothing, and has the order of the first node with this value.
+// recomputed. So orders are chosen as if each value was computed once: a node that recomputes it
+// requests nothing, costs nothing, and has the order of the first node with this value.
 //
-//   %5 = exp(%4)   %9 = exp(%4) {instance = 1}                          %9 computes %5 again
+//   %5 = exp(%4)   %9 = exp(%4) {instance = 1}                          %9 recomputes %5
 //   in the backward loop:  at(collect(h)) has the value of h
 #include "codegen/order/order_internal.h"
 #include "ir/base/hash.h"

@@ -45,7 +45,7 @@ typedef struct OrderUse {
   NodeId node;
   ClassId arg[3], result;
   bool copy;     // a copy from arg[0] to `result` if their orders differ; no operation
-  double times;  // number of such operations in a step, but for those that compute a value again
+  double times;  // how often a step runs it; 0 if it recomputes a value
   double cost;   // of all of them, in ns
   uint32_t next; // another use with the same hash
 } OrderUse;
@@ -88,8 +88,8 @@ double order_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimLi
                   const DimList *result);
 // Returns the cost in ns of a copy of `bytes` bytes from one order to another; 0 if they are equal.
 double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes);
-// Returns the cost in ns of all nodes of the graph that `c` has made, but for those that compute a
-// value again.
+// Returns the cost in ns of all nodes of the graph that `c` has made, but for those that recompute
+// a value.
 double order_graph_cost(const Chooser *c, const OrderFacts *facts);
 
 // -- order_known.c

@@ -1,6 +1,6 @@
 // What the files of the order pass share. Private to the room.
 //
-//   order_again.c      nodes that compute a value again
+//   order_again.c      nodes that recompute a value
 //   order_requests.c   requests, from users to arguments
 //   order_defaults.c   orders without a request, from arguments to results
 //   order_copies.c     copies in another order
@@ -23,7 +23,7 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  // By old node: the first node with its value if the node computes it again or is a mark, else the
+  // By old node: the first node with its value if the node recomputes it or is a mark, else the
   // node itself. NULL if there are no such nodes.
   const NodeId *first;
   DimList *requested; // by old node: the order that a user requested; no dims: no request
@@ -33,7 +33,7 @@ typedef struct Chooser {
   uint32_t *rank;  // by dim that is no block: its precedence, 1 is slowest
   VEC(DimList) at; // by new node: the order of its dims; entry 0 is unused
   VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
-  VEC(bool) again; // by new node: made for an old node that computes a value again
+  VEC(bool) again; // by new node: made for an old node that recomputes a value
   bool repeats;    // the node that is being made is one of these
   VEC(OrderCopy) copy;
   // The classes of `from`, with the orders that the search has found; NULL before the search.

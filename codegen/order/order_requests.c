@@ -118,7 +118,7 @@ static void pass_front(Chooser *c, NodeId id) {
   }
 }
 
-// Gives nodes that compute a value again the requests of the first node with this value.
+// Gives nodes that recompute a value the requests of the first node with this value.
 static void request_again(Chooser *c) {
   for (NodeId n = 1; n <= graph_count(c->from) && c->first; n++) {
     NodeId first = first_of(c, n);

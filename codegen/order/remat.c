@@ -152,7 +152,7 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
 }
 
 // Makes the clone of node `root` that region `from` reads. Before it makes the clones that it
-// needs, in order of node numbers. A clone is a copy that computes a value again.
+// needs, in order of node numbers. A clone is a copy that recomputes a value.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
   CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
