@@ -208,6 +208,15 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
+// Spreads the packed offsets of the n buffers in `span`, and the size of the arena (spread).
+static void spread_buffers(Builder *b, const SizedBuffer *span, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t *offset = &b->buffer.at[span[i].buffer].offset;
+    *offset = spread(b, *offset);
+  }
+  b->p->arena_bytes = spread(b, b->p->arena_bytes);
+}
+
 // Chooses offsets, the largest buffer first (head of this file), and sets the size of the arena.
 static void place_buffers(Builder *b) {
   Arena *scratch = arena_new();
@@ -225,11 +234,7 @@ static void place_buffers(Builder *b) {
     if (end > b->p->arena_bytes) b->p->arena_bytes = end;
     gaps_take(gaps, p->first, p->last, p->offset, end);
   }
-  for (uint32_t i = 0; i < n; i++) {
-    int64_t *offset = &b->buffer.at[span[i].buffer].offset;
-    *offset = spread(b, *offset);
-  }
-  b->p->arena_bytes = spread(b, b->p->arena_bytes);
+  spread_buffers(b, span, n);
   arena_free(scratch);
   for (uint32_t i = 0; i < b->buffer.n; i++) {
     PlanBuffer *p = &b->buffer.at[i], *owner = &b->buffer.at[plan_owner(b, i)];
