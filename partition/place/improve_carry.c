@@ -33,9 +33,9 @@ static bool move_carry(Improve *m, NodeId n, int axis, int k) {
   return trial_end(m, true);
 }
 
-// Lets all nodes of the loop that a trial has changed, from m->undo.at[first] on, keep to split
-// nothing over the axis.
-static void force_repeated(Improve *m, uint32_t first, RegionId loop, int axis) {
+// Forces all nodes of the loop that the trial has changed (m->undo.at[first] on) to stay unsplit
+// over the axis.
+static void force_unsplit(Improve *m, uint32_t first, RegionId loop, int axis) {
   for (uint32_t i = first; i < m->undo.n; i++) {
     NodeId n = m->undo.at[i].n;
     uint32_t at = n * MAX_AXES + (uint32_t)axis;
@@ -54,7 +54,7 @@ static bool move_loop(Improve *m, NodeId n, int axis) {
   bool good = trial_spread(m);
   m->p->repeated_loop = 0;
   if (!trial_end(m, good)) return false;
-  force_repeated(m, first, loop, axis);
+  force_unsplit(m, first, loop, axis);
   return true;
 }
 

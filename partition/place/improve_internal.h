@@ -55,7 +55,7 @@ typedef struct Improve {
   Arena *scratch;
   double weight[MAX_AXES]; // [axis] weight of a byte sent over the axis: higher on slow links
   VEC(Change) old;         // what the current trial has changed
-  VEC(Change) undo;        // what kept trials have changed since the placement was last settled
+  VEC(Change) undo;        // what kept trials have changed since the last group ended
   VEC(Force) unforce;      // Placer.forced before they changed it
   NodeId *pending;         // heap, smallest id first: nodes that the trial has yet to change
   uint32_t npending;
@@ -70,17 +70,17 @@ typedef struct Improve {
   double least;              // weighted bytes that a move must save to be kept
   double spare;              // flops that moves may still add
   bool fine;                 // the present moves are fine ones (place_improve.c)
-  bool repeating;            // they may repeat work and save many bytes, too
+  bool repeating;            // they may add redundant work and save many bytes, too
   Placer *apart;             // moves are judged one by one: the best placement; else NULL
-  Placer *modest;            // the best placement before moves that may repeat work were kept
-  double work;               // seconds that the nodes of the best placement take
-  uint32_t kept;             // trials that were kept since the placement was last settled
-  VEC(Counted) counted;      // what find_counted lists
-  uint64_t visits, most;     // number of nodes that all trials have visited, and its limit
-  uint64_t *alike;           // [node] hash, equal for alike nodes
-  Tried *table;              // [ntable] moves that have come up, at the last bits of their hashes
-  uint32_t ntable;           // a power of two
-  Tried *tried;              // of the current trial
+  Placer *modest;        // the best placement before moves that may add redundant work were kept
+  double work;           // seconds that the nodes of the best placement take
+  uint32_t kept;         // trials kept since the last group ended
+  VEC(Counted) counted;  // what find_counted lists
+  uint64_t visits, most; // number of nodes that all trials have visited, and its limit
+  uint64_t *alike;       // [node] hash, equal for alike nodes
+  Tried *table;          // [ntable] moves that have come up, at the last bits of their hashes
+  uint32_t ntable;       // a power of two
+  Tried *tried;          // of the current trial
 } Improve;
 
 // How users read a value over one axis: replicated, or split along dims (bits of `splits`).
@@ -109,8 +109,8 @@ Sent improve_cost(const Improve *m, NodeId n);
 // read.
 double improve_halo(const Improve *m, NodeId n);
 
-// The work that processors repeat is estimated node by node, without caches and the time of exp and
-// the like. So it must be this many times cheaper than what it saves.
+// Redundant work is estimated node by node, without caches and the time of exp and the like. So it
+// must be this many times cheaper than what it saves.
 enum { CERTAIN = 4 };
 
 // Returns the number of nodes that are placed. It is the same without marks of `checkpoint`.
@@ -161,8 +161,9 @@ double improve_work(const Placer *p);
 // Ends a group of moves. If they are better together than `best`, the best placement so far, makes
 // them the best one, else undoes them. What they send is counted after place_finish, whose effect
 // the trials only estimate. Returns whether moves were undone.
-bool improve_settle(Improve *m, Placer *best);
-// After a kept move: judges it by what the whole placement sends if moves are judged one by one.
+bool improve_end_group(Improve *m, Placer *best);
+// Called after each attempt of a move: if moves are judged one by one and one was kept, judges it
+// by the whole placement.
 void improve_judge(Improve *m);
 
 // -- moves of carries (improve_carry.c) ----------------------------------------------------------

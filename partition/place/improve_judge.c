@@ -66,7 +66,7 @@ static void undo_moves(Improve *m) {
 }
 
 // Returns whether placement `now` sends less than `best` and, after fine moves, takes less time. If
-// they repeat work, what it sends less must take much longer than the work that it adds.
+// they add redundant work, what it sends less must take much longer than the work that it adds.
 static bool is_better(Improve *m, Placer *now, Placer *best) {
   Sent before = all_sent(m, best), after = all_sent(m, now);
   double saved = improve_seconds(m, before) - improve_seconds(m, after), work = improve_work(now);
@@ -76,7 +76,7 @@ static bool is_better(Improve *m, Placer *now, Placer *best) {
   return true;
 }
 
-bool improve_settle(Improve *m, Placer *best) {
+bool improve_end_group(Improve *m, Placer *best) {
   m->kept = 0;
   if (!m->undo.n) return false;
   Placer now = improve_copy(m->p);
@@ -96,10 +96,10 @@ bool improve_settle(Improve *m, Placer *best) {
   return !good;
 }
 
-enum { SETTLE_VISITS = 16 }; // to settle a placement takes as long as so many visits to each node
+enum { END_VISITS = 16 }; // to end a group takes as long as so many visits to each node
 
 void improve_judge(Improve *m) {
   if (!m->apart || !m->undo.n) return;
-  improve_settle(m, m->apart);
-  m->visits += SETTLE_VISITS * (uint64_t)improve_nodes(m->p);
+  improve_end_group(m, m->apart);
+  m->visits += END_VISITS * (uint64_t)improve_nodes(m->p);
 }

@@ -107,7 +107,7 @@ static bool pull_back(Improve *m, NodeId n) {
   return good;
 }
 
-// Lets every processor compute n if that sends less. What it repeats is weighed against what it
+// Lets every processor compute n if that sends less. The redundant work is weighed against what it
 // saves (is_worth).
 static bool repeat(Improve *m, NodeId n) {
   bool moved;
@@ -208,9 +208,9 @@ static Sent saved_by(const Improve *m) {
 }
 
 // Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
-// bytes, though no more than a call is worth unless it may repeat work (the other moves have tried
-// the rest), and more time than the calls that it adds take. Work that it adds must take much less
-// time than it saves.
+// bytes, though no more than a call is worth unless it may add redundant work (the other moves have
+// tried the rest), and more time than the calls that it adds take. Work that it adds must take much
+// less time than it saves.
 static bool is_worth(const Improve *m, Sent saved, Work work) {
   double seconds = improve_seconds(m, saved);
   if (!m->fine) return work.flops <= m->spare && saved.bytes > m->least;

@@ -11,8 +11,9 @@
 //   slot    a contraction or a lookup is split along another dim of its result or another dim that
 //           it sums; its arguments are exchanged (all_to_all) if they are not split so
 //   gather  all users of a value, e.g. three projections, choose as if it were replicated
-//   repeat  all contractions, lookups and reductions of a value compute whole results of all of it
-//   carry   a carry of a loop is split otherwise (improve_carry.c)
+//   repeat  all contractions, lookups and reductions that read a value compute their whole results
+//           on every processor
+//   carry   a carry of a loop is split along another dim, or along none (improve_carry.c)
 //
 //   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each of the three gathers w_i and
 //                                                    exchanges its result; it sends less to gather
@@ -25,9 +26,9 @@
 // whole placement (place_sent.c).
 //
 // The last moves begin with the best placement of the others, so that it is never lost. They may
-// save any number of bytes, let all processors repeat work, and change carries. They are judged as
-// fine moves are, and by the work of the whole placement, too (place_seconds.c); one by one if they
-// are not kept together.
+// save any number of bytes, add redundant work, and change carries. They are judged as fine moves
+// are, and by the work of the whole placement, too (place_seconds.c); one by one if they are not
+// kept together.
 //
 //   take[v](table[v/cols, d], ids[b])    summing the rows that each processor found sends twice the
 //                                        bytes of b rows; to gather a table of fewer than 2 b rows
@@ -248,7 +249,7 @@ static void move_slots(Improve *m, int axis) {
 static void make_repeating(Improve *m, Placer *best, void move(Improve *, int), int axis) {
   move(m, axis);
   uint32_t kept = m->kept;
-  if (!improve_settle(m, best) || kept < 2) return;
+  if (!improve_end_group(m, best) || kept < 2) return;
   alike_forget(m);
   m->apart = best;
   move(m, axis);
@@ -263,7 +264,7 @@ static void improve(Improve *m, Placer *best) {
     move_gathers(m, a);
     move_slots(m, a);
   }
-  improve_settle(m, best);
+  improve_end_group(m, best);
 }
 
 // Makes moves that save less. In programs of few bytes no others exist.
@@ -275,11 +276,11 @@ static void improve_finely(Improve *m, Placer *best) {
   for (int a = 0; a < m->g->mesh->naxes; a++)
     for (size_t k = 0; k < countof(move) && m->g->mesh->axis[a].size > 1; k++) {
       move[k](m, a);
-      improve_settle(m, best);
+      improve_end_group(m, best);
     }
 }
 
-// Makes moves that repeat work or change carries.
+// Makes moves that add redundant work or change carries.
 static void improve_by_repeating(Improve *m, Placer *best) {
   static void (*const move[])(Improve *, int) = {improve_carries, try_repeats, move_slots};
   m->repeating = true;

@@ -36,7 +36,7 @@ void place_find_marks(PlaceGraph *p, Arena *a, const Graph *g) {
   }
 }
 
-// Lets node n read what its arguments mark. A mark reads nothing.
+// Makes node n read marked values in place of their marks. A mark itself reads nothing.
 static void read_marked(const PlaceGraph *p, Arena *a, NodeId n, Node *node) {
   bool any = false;
   for (int i = 0; i < node->nargs; i++) any |= p->marked[node->args[i]] != 0;

@@ -1,6 +1,6 @@
 // Estimates the seconds that one processor takes to compute a node, from its shardings and the
-// figures of the machine. The local search (place_improve.c) weighs with them the work that
-// processors repeat against the bytes that it saves.
+// figures of the machine. The local search (place_improve.c) weighs with them redundant
+// work against the bytes that it saves.
 #include "partition/sharding/sharding_internal.h"
 
 // Returns the elements of the arguments of n, each in the sharding in which n reads it.
@@ -14,9 +14,9 @@ static double elements_read(const Placer *p, NodeId n) {
   return sum;
 }
 
-// A contraction takes its flops, and those that small products lose. The result of another node
-// goes to memory and back, that of a pointwise node, of which a kernel has several, one way; a
-// reduction or a scatter also reads its arguments.
+// A contraction takes its flops, and those that small products lose. The result of a node is
+// written and read again; that of a pointwise node or a move is counted once, because a kernel
+// computes several of them. A reduction or a scatter also reads its arguments.
 double place_seconds(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   const Machine *m = p->machine;

@@ -216,8 +216,9 @@ void place_choose_again(Placer *p, NodeId n);
 // Computes n in the sharding in which all users and updates of n read it, if that sharding has more
 // splits than the present one.
 void place_pull_back(Placer *p, NodeId n);
-// Lets every processor compute all of n along axes that split n, although some reader needs n
-// replicated over them, where every processor has the arguments: nothing is then sent.
+// Lets every processor compute all of n along the axes that split n and over which some reader
+// needs n replicated, where every processor has the arguments or can compute them cheaply: nothing
+// is sent then.
 void place_repeat(Placer *p, NodeId n);
 bool place_can_repeat(const Placer *p, NodeId n); // whether place_repeat changes n
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
