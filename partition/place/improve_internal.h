@@ -167,7 +167,7 @@ bool improve_end_group(Improve *m, Placer *best);
 void improve_judge(Improve *m);
 
 // -- moves of carries (improve_carry.c) ----------------------------------------------------------
-// Tries to split the carries of loops otherwise over the axis.
+// Tries to split the carries of loops over the axis along other dims, or along none.
 void improve_carries(Improve *m, int axis);
 
 // -- moves like those that failed (improve_alike.c) ----------------------------------------------
