@@ -20,8 +20,7 @@ static bool may_split(const Improve *m, NodeId n, int axis, int k) {
 static void split_carry(Improve *m, NodeId n, int axis, int k) {
   Sharding *at = &m->p->result.computed[n];
   trial_save(m, n);
-  sharding_remove(at, axis);
-  at->rule[axis] = 0;
+  sharding_unsplit(at, axis);
   if (k >= 0) axes_append(&at->split[k], axis);
   m->p->result.settled[n] = *at;
   trial_wait_users(m, n);

@@ -290,36 +290,47 @@ static void improve_by_repeating(Improve *m, Placer *best) {
       make_repeating(m, best, move[k], a);
 }
 
-void place_improve(Placer *p) {
+// Returns the state of a search that moves values of `now`, a copy of p before place_finish.
+static Improve *improve_new(Arena *a, const Placer *p, Placer *now) {
   uint32_t n = graph_count(p->g) + 1;
+  double latency = p->machine->latency, bandwidth = p->machine->bandwidth;
+  Improve *m = arena_new_of(a, Improve);
+  *m = (Improve){.p = now,
+                 .g = p->g,
+                 .scratch = a,
+                 .pending = arena_array(a, NodeId, n),
+                 .waits = arena_array(a, bool, n),
+                 .seen = arena_array(a, uint32_t, n),
+                 .changed = arena_array(a, uint32_t, n),
+                 .pulled = arena_array(a, uint64_t, n),
+                 .changes = 1,
+                 .partial = arena_array(a, uint8_t, n),
+                 .sent = arena_array(a, Sent, n),
+                 .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)improve_nodes(p),
+                 .call = latency * bandwidth,
+                 .least = latency * bandwidth};
+  for (int x = 0; x < p->g->mesh->naxes; x++)
+    m->weight[x] = bandwidth / machine_link(p->machine, p->g->mesh->axis[x].name).bandwidth;
+  return m;
+}
+
+static void make_all_moves(Improve *m, Placer *p) {
+  improve_partial(m);
+  m->work = improve_work(p);
+  alike_find(m);
+  for (NodeId u = 1; u <= graph_count(m->g); u++) m->spare += SMALL * place_work(m->p, u);
+  improve(m, p);
+  improve_finely(m, p);
+  improve_by_repeating(m, p);
+}
+
+void place_improve(Placer *p) {
   Placer now = improve_copy(p);
   place_finish(p);
   Arena *scratch = arena_new();
-  Improve *m = arena_new_of(scratch, Improve);
-  *m = (Improve){.p = &now,
-                 .g = p->g,
-                 .scratch = scratch,
-                 .pending = arena_array(scratch, NodeId, n),
-                 .waits = arena_array(scratch, bool, n),
-                 .seen = arena_array(scratch, uint32_t, n),
-                 .changed = arena_array(scratch, uint32_t, n),
-                 .pulled = arena_array(scratch, uint64_t, n),
-                 .changes = 1,
-                 .partial = arena_array(scratch, uint8_t, n),
-                 .sent = arena_array(scratch, Sent, n),
-                 .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)improve_nodes(p)};
-  m->call = m->least = p->machine->latency * p->machine->bandwidth;
-  for (int a = 0; a < p->g->mesh->naxes; a++)
-    m->weight[a] =
-        p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
+  Improve *m = improve_new(scratch, p, &now);
   if (improve_find_sent(m, p) > 0) {
-    improve_partial(m);
-    m->work = improve_work(p);
-    alike_find(m);
-    for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(&now, u);
-    improve(m, p);
-    improve_finely(m, p);
-    improve_by_repeating(m, p);
+    make_all_moves(m, p);
     if (m->modest) place_marks(m->modest);
     p->result.modest = m->modest ? &m->modest->result : NULL;
   }

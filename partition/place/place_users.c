@@ -140,21 +140,15 @@ bool place_can_repeat(const Placer *p, NodeId n) {
   return false;
 }
 
-// No rule stays on an axis that splits nothing.
-static void unsplit(Sharding *s, int axis) {
-  sharding_remove(s, axis);
-  s->rule[axis] = 0;
-}
-
 void place_repeat(Placer *p, NodeId n) {
   Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   for (int axis = 0; axis < p->g->mesh->naxes; axis++) {
     bool split;
     if (!is_repeated(p, n, axis, &split)) continue;
-    unsplit(at, axis);
+    sharding_unsplit(at, axis);
     int k = sharding_dim_of(settled, axis);
     if (!split && k >= 0 && settled->split[k].at[settled->split[k].n - 1] == axis)
-      unsplit(settled, axis);
+      sharding_unsplit(settled, axis);
   }
 }
 

@@ -70,6 +70,11 @@ void sharding_remove(Sharding *s, int axis) {
     if (s->split[i].n) axes_remove(&s->split[i], axis);
 }
 
+void sharding_unsplit(Sharding *s, int axis) {
+  sharding_remove(s, axis);
+  s->rule[axis] = 0;
+}
+
 bool sharding_equal(const Sharding *a, const Sharding *b) {
   bool same = !memcmp(a->split, b->split, sizeof a->split); // a fast way for the most frequent case
   for (int i = 0; i < MAX_RANK && !same; i++)

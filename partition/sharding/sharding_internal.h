@@ -21,7 +21,8 @@ Axes axes_sorted(Axes s);
 // The lists `split` of dims beyond the rank of a value are empty, so that these functions need no
 // rank. Returns the index of the dim that `axis` splits in s, or -1 if it splits none.
 int sharding_dim_of(const Sharding *s, int axis);
-void sharding_remove(Sharding *s, int axis); // from all dims
+void sharding_remove(Sharding *s, int axis);  // from all dims
+void sharding_unsplit(Sharding *s, int axis); // and no rule stays on the axis, which splits nothing
 bool sharding_equal(const Sharding *a, const Sharding *b);
 // Return the number of elements (sharding_elements) and of bytes (sharding_bytes) of one
 // processor's block of a value in sharding s.
