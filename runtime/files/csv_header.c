@@ -3,6 +3,7 @@
 #include "runtime/files/csv_internal.h"
 
 #include <string.h>
+#include <strings.h>
 
 bool csv_means_missing(const char *text, size_t n) {
   static const char *const words[] = {"NA",   "N/A",  "n/a",  "na", "NaN", "nan",
@@ -13,10 +14,12 @@ bool csv_means_missing(const char *text, size_t n) {
   return false;
 }
 
-// Returns true if a text begins like a number with any decimal sign, or like a date.
+// Returns true if a text begins like a number with any decimal sign, or like a date, or says
+// infinity. Values that are not finite are refused, but with their line; a header would hide them.
 static bool begins_like_number(const char *text) {
   text += strspn(text, "+-.,");
-  return *text >= '0' && *text <= '9';
+  return (*text >= '0' && *text <= '9') || !strcasecmp(text, "inf") ||
+         !strcasecmp(text, "infinity");
 }
 
 static const char *field_of(const CsvHead *h, uint32_t row, uint32_t i) {

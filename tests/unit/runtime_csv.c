@@ -197,6 +197,8 @@ static void headers(void **state) {
   EXPECT(&text, 1, 2, 0);
   text.header = 1;
   EXPECT(&text, 1, 0);
+  put_text("t.csv", "red;-inf\nblue;2,5\n"); // not the name of a column
+  expect_refused(&number, 1, "-inf");
 }
 
 static void columns(void **state) {
