@@ -465,7 +465,7 @@ static SearchResult *search_all(Session *s, const SearchTask *t) {
   r->proven = r->proven && prices_prove(t, r);
   if (!task.sparing) return r;
   planner_divide(s, t, r);
-  if (r->n || r->all) return r;
+  if (r->n || !r->spared) return r;
   task.sparing = false;
   SearchResult *more = search_best(s->arena, &task);
   more->ndivided = r->ndivided;

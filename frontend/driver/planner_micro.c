@@ -16,14 +16,15 @@
 //      far is refined at once: then fewer others may be faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried
-// (planner_small.c).
+// (planner_small.c). At last micro-batches are tried that memory does not ask for
+// (planner_faster.c).
 #include <math.h>
 #include <string.h>
 
 #include "frontend/driver/planner_micro_internal.h"
 
 enum {
-  CANDIDATES = 3,
+  CANDIDATES = 3, // at least; more while these leave half of the work
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000
@@ -205,7 +206,9 @@ static void try_fastest(Micro *m) {
   TriedList tried = {0};
   const SearchChoice *c;
   Tried *open;
-  while (tried.n < CANDIDATES && (c = next_candidate(m, &tried))) try_layout(m, c, &tried);
+  double half = m->work / 2;
+  while ((tried.n < CANDIDATES || m->work > half) && (c = next_candidate(m, &tried)))
+    try_layout(m, c, &tried);
   while ((open = next_to_recompute(m, &tried))) recompute_last(m, open);
   while ((open = next_to_refine(m, &tried))) refine(m, open);
 }
@@ -217,4 +220,5 @@ void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
     micro_try_all(&m);
   else
     try_fastest(&m);
+  micro_try_faster(&m);
 }

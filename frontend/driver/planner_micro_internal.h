@@ -2,6 +2,7 @@
 //
 //   planner_micro.c    layouts that memory excludes, the fastest first
 //   planner_small.c    all of them, where the space of layouts is small
+//   planner_faster.c   layouts that fit, where smaller parts may fit a cache
 //   planner_divided.c  prices with micro-batches, within a limit of work
 #ifndef FRONTEND_PLANNER_MICRO_H
 #define FRONTEND_PLANNER_MICRO_H
@@ -19,6 +20,15 @@ typedef struct Micro {
   double work;            // nodes that may still be compiled
   double reserved;        // of these, for the prices with recomputation that come later
 } Micro;
+
+// A choice that may be tried, its place in the order in which choices were found, and the least
+// number of micro-batches with which it may fit.
+typedef struct Candidate {
+  const SearchChoice *choice;
+  uint32_t order;
+  int64_t least;
+} Candidate;
+typedef VEC(Candidate) CandidateList;
 
 // -- planner_divided.c
 // Returns the axes over which a rule, or a soft rule, of the layout splits the batch.
@@ -45,5 +55,16 @@ bool micro_is_excluded(const SearchTask *t, const SearchChoice *c);
 // -- planner_small.c
 // Tries all layouts that memory excludes and that may take less time than the best choice.
 void micro_try_all(Micro *m);
+
+// -- planner_faster.c
+// Tries layouts that fit the memory, with micro-batches that may make them faster.
+void micro_try_faster(Micro *m);
+// Returns whether more micro-batches may make a choice faster than the best one.
+bool micro_may_gain(const Micro *m, const SearchChoice *c);
+// Sorts the candidates from number `first` on by their time without recomputation.
+void micro_sort(CandidateList *list, uint32_t first);
+// Returns the number of the first choice of a sorted list whose program is equal to that of number
+// i: i itself, or one before it.
+uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i);
 
 #endif

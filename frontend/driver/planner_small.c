@@ -12,70 +12,15 @@
 
 enum {
   MORE_WORK = 3, // times the work of planner_micro.c, as pricing all layouts took little
-  MOST_WORK = 6, // the same where none fits without micro-batches
+  MOST_WORK = 8, // the same where none fits without micro-batches
   KEPT_SHARE = 3 // one part in so many of that is kept for recomputation
 };
-// Micro-batches may make a step shorter by about so much, where their values fit a cache.
-static const double GAIN = 0.05;
 // Recomputation leaves at least so much of the memory of a program, and of the part that it does
 // not keep between steps.
 static const double LEAST_SHARE = 0.6, LEAST_UNKEPT = 0.5;
 
-// A choice that may be tried, its place in the order in which choices were found, and the least
-// number of micro-batches with which it may fit.
-typedef struct Candidate {
-  const SearchChoice *choice;
-  uint32_t order;
-  int64_t least;
-} Candidate;
-typedef VEC(Candidate) CandidateList;
-
-static uint32_t soft_rules(const SearchChoice *c) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < c->layout.n; i++) n += c->layout.rule[i].soft;
-  return n;
-}
-
-// Orders candidates by their time without recomputation; of equal ones the simplest is first.
-static int by_unlimited(const void *x, const void *y) {
-  const Candidate *a = x, *b = y;
-  double s = micro_unlimited(&a->choice->price), t = micro_unlimited(&b->choice->price);
-  if (s != t) return s < t ? -1 : 1;
-  uint32_t m = a->choice->layout.n, n = b->choice->layout.n;
-  if (m == n) m = soft_rules(a->choice), n = soft_rules(b->choice);
-  if (m == n) m = a->order, n = b->order;
-  return m < n ? -1 : m > n;
-}
-
-// Sorts the candidates from number `first` on.
-static void sort_candidates(CandidateList *list, uint32_t first) {
-  if (list->n > first) qsort(list->at + first, list->n - first, sizeof *list->at, by_unlimited);
-}
-
-// Returns the axes over which a rule, or else a soft rule, of the layout splits the batch.
-static Axes any_batch_axes(const Session *s, const SearchChoice *c) {
-  Axes axes = micro_batch_axes(s, c, false);
-  return axes.n ? axes : micro_batch_axes(s, c, true);
-}
-
-// Returns whether the programs of both are equal with other micro-batches, too, by all figures that
-// are known: a batch that is split becomes too short for its axes. A soft rule that splits it as a
-// rule does makes no difference.
-static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
-  const SearchPrice *p = &x->price, *q = &y->price;
-  return micro_unlimited(p) == micro_unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
-         p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
-         x->accumulate == y->accumulate &&
-         axes_equal(any_batch_axes(m->s, x), any_batch_axes(m->s, y));
-}
-
 static bool is_faster(const Micro *m, const SearchChoice *c) {
   return micro_unlimited(&c->price) < micro_best_seconds(m);
-}
-
-// Returns whether more micro-batches may make a choice faster than the best one.
-static bool may_gain(const Micro *m, const SearchChoice *c) {
-  return (1 - GAIN) * micro_unlimited(&c->price) < micro_best_seconds(m);
 }
 
 // Prices a choice with n micro-batches and without recomputation. Returns the choice, or NULL if it
@@ -112,19 +57,8 @@ static CandidateList list_excluded(const Micro *m) {
     int64_t least = micro_is_excluded(m->task, c) ? least_number(m, c) : 0;
     if (least) vec_push(m->s->arena, list) = (Candidate){c, i, least};
   }
-  sort_candidates(&list, 0);
+  micro_sort(&list, 0);
   return list;
-}
-
-// Returns the number of the first choice of a sorted list whose program is equal to that of number
-// i: i itself, or one before it.
-static uint32_t first_equal(const Micro *m, const CandidateList *list, uint32_t i) {
-  const SearchChoice *c = list->at[i].choice;
-  uint32_t first = i;
-  for (uint32_t k = i;
-       k-- > 0 && micro_unlimited(&list->at[k].choice->price) == micro_unlimited(&c->price);)
-    if (are_equal(m, list->at[k].choice, c)) first = k;
-  return first;
 }
 
 // A choice that may not fit without recomputation, and what is known of it with recomputation.
@@ -192,15 +126,16 @@ static void price_least(Micro *m, Numbers *n, int64_t number, OverList *level) {
   uint32_t begin = n->least.n;
   for (uint32_t i = 0; i < n->excluded.n; i++) {
     const Candidate *from = &n->excluded.at[i];
-    if (from->least != number || !may_gain(m, from->choice)) continue;
+    if (from->least != number || !micro_may_gain(m, from->choice)) continue;
     const SearchChoice *c = price_plainly(m, from->choice, number);
     if (c) vec_push(m->s->arena, n->least) = (Candidate){c, from->order, number};
   }
-  sort_candidates(&n->least, begin);
+  micro_sort(&n->least, begin);
   for (uint32_t i = begin; i < n->least.n; i++) {
     const SearchChoice *c = n->least.at[i].choice;
-    n->first[i] = first_equal(m, &n->least, i);
-    if (n->first[i] == i && may_gain(m, c)) add_over(m, n, (Over){.choice = c, .from = i}, level);
+    n->first[i] = micro_first_equal(m, &n->least, i);
+    if (n->first[i] == i && micro_may_gain(m, c))
+      add_over(m, n, (Over){.choice = c, .from = i}, level);
   }
 }
 
@@ -220,7 +155,7 @@ static void price_level(Micro *m, Numbers *n, OverList *level, bool all) {
     }
     if (!likely)
       vec_push(m->s->arena, n->later) = *o;
-    else if (may_gain(m, o->choice))
+    else if (micro_may_gain(m, o->choice))
       price_twice(m, n, o, &next);
   }
   *level = next;
@@ -235,7 +170,7 @@ static void price_later(Micro *m, Numbers *n) {
   OverList level = {0};
   sort_by_lack(&n->later);
   for (uint32_t i = 0; i < n->later.n; i++)
-    if (may_gain(m, n->later.at[i].choice)) price_twice(m, n, &n->later.at[i], &level);
+    if (micro_may_gain(m, n->later.at[i].choice)) price_twice(m, n, &n->later.at[i], &level);
   price_more(m, n, &level, true);
 }
 

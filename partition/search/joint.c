@@ -40,9 +40,11 @@ enum {
 };
 enum {
   BEAM = 24,       // the best choices that are expanded
+  WIDE_BEAM = 48,  // the same where no seed fits: what fits then is far from what is fast
   OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
   SMALL_SHARE = 8, // all moves are priced if that takes at most this part of the work
-  MORE_WORK = 2    // times as much work may be added where no seed fits the memory
+  MORE_WORK = 2,   // times as much work may be added where no seed fits the memory
+  MANY = 300       // a search whose work suffices for so many prices takes a second or two
 };
 
 // -- what is priced first -----------------------------------------------------------------------
@@ -142,10 +144,10 @@ static Tried *best_besides(const Joint *j, Tried *const *taken, uint32_t n) {
   return best ? simplest_like(j, best) : NULL;
 }
 
-// Returns the best of the BEAM best choices that is not expanded. NULL: all are.
-static Tried *next_choice(const Joint *j) {
-  Tried *best[BEAM];
-  for (uint32_t n = 0; n < BEAM && (best[n] = best_besides(j, best, n)); n++)
+// Returns the best of the `beam` best choices that is not expanded. NULL: all are.
+static Tried *next_choice(const Joint *j, uint32_t beam) {
+  Tried *best[WIDE_BEAM];
+  for (uint32_t n = 0; n < beam && (best[n] = best_besides(j, best, n)); n++)
     if (!best[n]->expanded) return best[n];
   return NULL;
 }
@@ -297,15 +299,18 @@ static void seed_and_climb(Joint *j) {
   TriedList seeds = {0};
   Tried *c;
   double work = j->work;
+  uint32_t beam = BEAM;
   joint_seeds(j, &seeds);
   sort_by_estimate(j, &seeds);
   price_seeds(j, &seeds, work / 3);
   if (!has_fitting(j)) {
-    if (j->task->sparing) return;
+    j->result->spared = j->task->sparing && work < MANY * j->nodes;
+    if (j->result->spared) return;
+    beam = WIDE_BEAM;
     j->work += MORE_WORK * work;
     price_some(j, &seeds, UINT8_MAX, j->work / 2);
   }
-  while (j->work >= j->nodes && (c = next_choice(j))) expand(j, c);
+  while (j->work >= j->nodes && (c = next_choice(j, beam))) expand(j, c);
 }
 
 // Fills the result with the best choices that fit.

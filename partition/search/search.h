@@ -87,7 +87,8 @@ typedef struct SearchTask {
   double memory;   // bytes that one processor may need
   bool named_axes; // axes of equal size differ, because the machine file has figures for one of
                    // them or layout(...) of the model names one
-  bool sparing;    // search_best gives up early where no layout of experts fits the memory
+  bool sparing;    // search_best gives up early where no layout of experts fits the memory, unless
+                   // the whole search takes little time
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
@@ -127,6 +128,7 @@ typedef struct SearchResult {
                               // fit the memory
   uint32_t ndivided;          // number of prices with other micro-batches than the model has
   bool all;                   // search_best priced all layouts of the space
+  bool spared;                // search_best gave up early (SearchTask.sparing)
   bool proven;                // no layout of the space that fits has a lower cost than at[0]
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
 

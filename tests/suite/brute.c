@@ -548,6 +548,11 @@ static void run_random(uint64_t seed) {
   arena_free(a);
 }
 
+enum {
+  FIRST_SEED = 45,
+  FASTER_SEED = 50 // a model whose step takes less time in micro-batches, without a memory budget
+};
+
 // Returns the number behind NAME= in the arguments, or `usual`.
 static long long number(int argc, char **argv, const char *name, long long usual) {
   size_t n = strlen(name);
@@ -565,8 +570,10 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < countof(cases) && !number(argc, argv, "seed=", 0); i++)
     if (only ? strstr(cases[i].path, only) != NULL : all || cases[i].daily) run_case(&cases[i]);
-  long long first = number(argc, argv, "seed=", 45), n = number(argc, argv, "seeds=", all ? 60 : 1);
+  long long first = number(argc, argv, "seed=", FIRST_SEED);
+  long long n = number(argc, argv, "seeds=", all ? 60 : 1);
   for (long long i = first; i < first + n && !only; i++) run_random((uint64_t)i);
+  if (!all && !only && first == FIRST_SEED && n == 1) run_random(FASTER_SEED);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
 }
