@@ -367,21 +367,15 @@ static void choose_pin(Placer *p, NodeId n) {
   p->result.settled[n] = *at;
 }
 
-void place_choose(Placer *p, NodeId n) {
+// A final is what its carry is after a step: it has the sharding of the value that it takes over.
+static void choose_final(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  if (op_row((Op)node->op)->cls == SOURCE) {
-    choose_source(p, n);
-    return;
-  }
-  if (node->op == OP_PIN) {
-    choose_pin(p, n);
-    return;
-  }
-  if (node->op == OP_FINAL) {
-    p->result.computed[n] = p->result.computed[node->args[1]];
-    p->result.settled[n] = settled_of(p, n, &p->result.computed[n]);
-    return;
-  }
+  p->result.computed[n] = p->result.computed[node->args[1]];
+  p->result.settled[n] = settled_of(p, n, &p->result.computed[n]);
+}
+
+static Choice choice_new(Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
   Choice c = {.placer = p,
               .g = p->g,
               .id = n,
@@ -390,26 +384,51 @@ void place_choose(Placer *p, NodeId n) {
               .nslots = node->dims.n + node_inner(node)};
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
+  for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
+  return c;
+}
+
+// Sets the splits of the result and of the loops inside the node, and the rules that decided. A
+// reduction whose loops are split leaves partial results.
+static void set_splits(const Choice *c, Sharding *at) {
+  const Placer *p = c->placer;
+  for (int k = 0; k < c->ndims; k++) {
+    Axes split = ordered(c, k, c->hard[k], c->wanted[k], p->request[c->id]->soft[k]);
+    at->split[k] = split.n ? split_allowed(p->g, c->id, k, split) : split;
+  }
+  for (int s = c->ndims; s < c->nslots; s++) {
+    Axes *inner = &p->inner[c->id][s - c->ndims];
+    *inner = ordered(c, s, c->wanted[s], (Axes){0}, (Axes){0});
+    if (node_monoid(c->n)) axes_join(&at->partial, *inner);
+  }
+  at->partial = axes_sorted(at->partial);
+  at->monoid = at->partial.n ? node_monoid(c->n) : MONOID_NONE;
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    at->rule[axis] = c->slot[axis] < 0 ? 0 : axis_rule(c, axis);
+}
+
+// Chooses among the shardings that the rules and the node's sources ask for.
+static void choose_asked(Placer *p, NodeId n) {
+  Choice c = choice_new(p, n);
+  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   if (!collect(&c)) {
-    p->result.computed[n] = p->result.settled[n] = (Sharding){0};
+    *at = *settled = (Sharding){0};
     return;
   }
-  for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   choose_slots(&c);
-  Sharding *at = &p->result.computed[n];
-  for (int k = 0; k < c.ndims; k++) {
-    Axes split = ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]);
-    at->split[k] = split.n ? split_allowed(p->g, n, k, split) : split;
-  }
-  for (int s = c.ndims; s < c.nslots; s++) {
-    p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
-    if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
-  }
-  for (int axis = 0; axis < MAX_AXES; axis++)
-    at->rule[axis] = c.slot[axis] < 0 ? 0 : axis_rule(&c, axis);
-  at->partial = axes_sorted(at->partial);
-  at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
-  p->result.settled[n] = settled_of(p, n, at);
-  if (node->op == OP_CARRY)
-    *at = p->result.settled[n]; // else every step of the loop would convert it
+  set_splits(&c, at);
+  *settled = settled_of(p, n, at);
+  if (c.n->op == OP_CARRY) *at = *settled; // else every step of the loop would convert it
+}
+
+void place_choose(Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  if (op_row((Op)node->op)->cls == SOURCE)
+    choose_source(p, n);
+  else if (node->op == OP_PIN)
+    choose_pin(p, n);
+  else if (node->op == OP_FINAL)
+    choose_final(p, n);
+  else
+    choose_asked(p, n);
 }
