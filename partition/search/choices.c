@@ -17,7 +17,8 @@ enum {
   PLACEMENTS_A_PRICE = 4,
   // Work for each doubling of the number of processors, in nodes that are compiled: about 25
   // microseconds each.
-  WORK_A_DOUBLING = 18000
+  WORK_A_DOUBLING = 18000,
+  QUICK = 300 // a search whose work suffices for so many prices takes a second or two
 };
 
 // -- layouts --------------------------------------------------------------------------------------
@@ -155,6 +156,7 @@ void joint_new(Joint *j, Arena *a, const SearchTask *t, SearchResult *r) {
   j->alike = arena_array(a, Tried *, SLOTS);
   for (uint32_t i = 0; i < t->npriced; i++) j->nodes += (double)graph_count(t->priced[i].graph);
   for (int64_t n = mesh_size(t->mesh); n > 0; n /= 2) j->work += WORK_A_DOUBLING;
+  j->quick = j->work >= QUICK * j->nodes;
   find_useful(j);
 }
 

@@ -42,6 +42,7 @@ typedef struct Joint {
   double work;       // work that may still be done, in nodes of graphs that are compiled
   double nodes;      // nodes of all samples together: the work of one price
   bool every;        // all choices of the space are being priced
+  bool quick;        // the work suffices for so many prices that it may be done whole
 } Joint;
 
 // -- choices.c
@@ -103,5 +104,8 @@ double joint_count(const Joint *j);
 // Appends all choices of the space to `out`, those that layout_check refuses left out. Where
 // several axes split one dim, each order is a choice of its own, for each rule.
 void joint_every(Joint *j, TriedList *out);
+// Appends the choices on meshes of several axes in which each rule has all axes, as if they were
+// one.
+void joint_whole(Joint *j, TriedList *out);
 
 #endif

@@ -1,4 +1,5 @@
-// All choices of the joint search's space, where it is small enough to price them all.
+// All choices of the joint search's space, where it is small enough to price them all, and those in
+// which each rule has all axes.
 #include <math.h>
 
 #include "partition/search/choices_internal.h"
@@ -84,6 +85,30 @@ static void add_axes(const Every *e, int nth, const Layout *l) {
   for (uint32_t set = 0; set < s->nsets; set++)
     for (uint32_t soft = 0; soft <= s->ndims; soft++)
       add_rules(e, nth, rules_for(s, s->set[set], soft, rule), rule, l);
+}
+
+// Adds the choices in which each rule has all axes of the mesh, in their order.
+static void add_whole(const Every *e) {
+  const Space *s = &e->j->space;
+  LayoutRule rule[MAX_DIMS + 2];
+  for (uint32_t set = 0; set < s->nsets; set++)
+    for (uint32_t soft = 0; soft <= s->ndims; soft++)
+      for (int stage = 0; stage <= STAGES; stage++) {
+        Layout l = {rules_for(s, s->set[set], soft, rule), rule};
+        if (stage) rule[l.n++] = (LayoutRule){.scope = joint_stages[stage - 1]};
+        for (uint32_t i = 0; i < l.n; i++) rule[i].axes = e->axes;
+        add(e, &l);
+      }
+}
+
+void joint_whole(Joint *j, TriedList *out) {
+  Every e = {.j = j, .a = arena_new(), .out = out};
+  for (uint32_t i = 0; i < j->task->nmeshes; i++) {
+    e.mesh = &j->task->mesh[i];
+    e.axes = joint_splitting(e.mesh);
+    if (e.axes.n > 1) add_whole(&e);
+  }
+  arena_free(e.a);
 }
 
 void joint_every(Joint *j, TriedList *out) {

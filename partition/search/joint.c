@@ -6,7 +6,8 @@
 // first all without recomputation, then with it those that need it and may be among the best. Where
 // that takes longer, but not much, estimates say which are too slow for a price. Otherwise:
 //
-//   1. seeds  what experts write first (seeds.c); some of each kind are priced
+//   1. seeds  what experts write first (seeds.c); some of each kind are priced. In a quick search
+//             also all choices that treat the axes of a mesh as one
 //   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move
 //             makes of it (moves.c) are estimated, and those with the lowest estimates of each
 //             family of moves are priced. It ends when the BEAM best are expanded, or when the
@@ -40,11 +41,10 @@ enum {
 };
 enum {
   BEAM = 24,       // the best choices that are expanded
-  WIDE_BEAM = 48,  // the same where no seed fits: what fits then is far from what is fast
+  WIDE_BEAM = 64,  // the same where no seed fits: what fits then is far from what is fast
   OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
   SMALL_SHARE = 8, // all moves are priced if that takes at most this part of the work
-  MORE_WORK = 2,   // times as much work may be added where no seed fits the memory
-  MANY = 300       // a search whose work suffices for so many prices takes a second or two
+  MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
 
 // -- what is priced first -----------------------------------------------------------------------
@@ -295,22 +295,39 @@ static bool has_fitting(const Joint *j) {
   return best && joint_fits(j, best);
 }
 
+static void price_whole(Joint *j) {
+  TriedList list = {0};
+  joint_whole(j, &list);
+  sort_by_estimate(j, &list);
+  price_some(j, &list, UINT16_MAX, j->work / 2);
+}
+
+static void climb(Joint *j, uint32_t beam) {
+  Tried *c;
+  while (j->work >= j->nodes && (c = next_choice(j, beam))) expand(j, c);
+}
+
+// Climbs where no seed fits. A sparing search does so only if it is quick.
+static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
+  j->result->spared = j->task->sparing && !j->quick;
+  if (j->result->spared) return;
+  j->work += MORE_WORK * work;
+  price_some(j, seeds, UINT8_MAX, j->work / 2);
+  climb(j, WIDE_BEAM);
+}
+
 static void seed_and_climb(Joint *j) {
   TriedList seeds = {0};
-  Tried *c;
   double work = j->work;
-  uint32_t beam = BEAM;
   joint_seeds(j, &seeds);
   sort_by_estimate(j, &seeds);
   price_seeds(j, &seeds, work / 3);
   if (!has_fitting(j)) {
-    j->result->spared = j->task->sparing && work < MANY * j->nodes;
-    if (j->result->spared) return;
-    beam = WIDE_BEAM;
-    j->work += MORE_WORK * work;
-    price_some(j, &seeds, UINT8_MAX, j->work / 2);
+    climb_to_fit(j, &seeds, work);
+    return;
   }
-  while (j->work >= j->nodes && (c = next_choice(j, beam))) expand(j, c);
+  if (j->quick) price_whole(j);
+  climb(j, BEAM);
 }
 
 // Fills the result with the best choices that fit.

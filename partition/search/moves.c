@@ -3,6 +3,7 @@
 //
 //   b=rows                 ->  b=rows+cols, b=rows,ff=cols, (no rule)       a dim
 //   b=rows,ff=cols         ->  b=rows,ff=cols,soft/t=cols                   a soft rule
+//   b=rows                 ->  b=rows,ff=rows+cols (quick searches)         all axes at once
 //   b=rows                 ->  b=rows,parameters/all=rows                   ZeRO, stages 1 to 3
 //   b=rows,ff=cols         ->  b=cols,ff=rows; the same on rows=2 cols=4    axes, mesh
 #include <string.h>
@@ -37,14 +38,27 @@ static void toggle(Moves *m, LayoutRule rule, int axis, uint8_t family) {
   add_rule(m, &rule, family);
 }
 
+// Gives all axes to the rule, or takes all away, where that is more than one step of `toggle`.
+static void toggle_all(Moves *m, LayoutRule rule, uint8_t family) {
+  int n = joint_axes(&m->from->choice.layout, &rule).n;
+  rule.axes = m->axes;
+  if (n < m->axes.n - 1) add_rule(m, &rule, family);
+  rule.axes = (Axes){0};
+  if (n > 1) add_rule(m, &rule, family);
+}
+
+static void toggle_rule(Moves *m, LayoutRule rule, uint8_t family) {
+  for (int k = 0; k < m->axes.n; k++) toggle(m, rule, m->axes.at[k], family);
+  if (m->j->quick) toggle_all(m, rule, family);
+}
+
 static void toggle_dims(Moves *m) {
   const Space *s = &m->j->space;
-  for (uint32_t d = 0; d < s->ndims; d++)
-    for (int k = 0; k < m->axes.n; k++) {
-      LayoutRule hard = {.dim = s->dim[d]->name}, soft = {.dim = s->dim[d]->name, .soft = true};
-      if (m->j->useful >> d & 1) toggle(m, hard, m->axes.at[k], MOVE_DIM);
-      if (m->j->useful_soft >> d & 1) toggle(m, soft, m->axes.at[k], MOVE_SOFT);
-    }
+  for (uint32_t d = 0; d < s->ndims; d++) {
+    LayoutRule hard = {.dim = s->dim[d]->name}, soft = {.dim = s->dim[d]->name, .soft = true};
+    if (m->j->useful >> d & 1) toggle_rule(m, hard, MOVE_DIM);
+    if (m->j->useful_soft >> d & 1) toggle_rule(m, soft, MOVE_SOFT);
+  }
 }
 
 // Returns whether the set has no axis, one, all, or all but one.
