@@ -375,7 +375,7 @@ bool planner_compiles(const Selected *of, const SearchChoice *c) {
 enum { MANY_PARTS = 6, LONG_NODES = 30000 };
 static const double SAME = 0.01;
 
-static bool is_long(const Selected *of, const SearchChoice *c) {
+bool planner_is_long(const Selected *of, const SearchChoice *c) {
   return c->accumulate > MANY_PARTS && c->price.again <= 0 && whole_work(of, c) > LONG_NODES;
 }
 
@@ -414,7 +414,8 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
   SearchChoice *c;
   while ((c = first_open(of, r)) && (c == r->at || work >= whole_work(of, c))) {
     work -= whole_work(of, c);
-    if (!(is_long(of, c) && confirm_long(s, of, t, c)) && !planner_confirm(s, of, c)) return false;
+    if (!(planner_is_long(of, c) && confirm_long(s, of, t, c)) && !planner_confirm(s, of, c))
+      return false;
     sort_choices(t, r);
   }
   return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0], false);

@@ -53,6 +53,9 @@ MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);
 // Returns whether the whole program of a choice is compiled for its prediction: one of many
 // micro-batches would take long. of: the graph without these micro-batches.
 bool planner_compiles(const Selected *of, const SearchChoice *c);
+// Returns whether the step of a choice has so many micro-batches, and so many nodes, that its whole
+// program is compiled only where programs with few of them do not say what it takes.
+bool planner_is_long(const Selected *of, const SearchChoice *c);
 // Confirms choices of r, at least until the best one is confirmed if it compiles (above), and sorts
 // them: the first is the layout to use. Returns false after an error, also if no layout fits the
 // memory.

@@ -72,13 +72,19 @@ static bool is_better(const Micro *m, const SearchChoice *c) {
          (best->accumulate && planner_better(m->task, c, best));
 }
 
+// Prices a layout with n micro-batches, if its whole program will be compiled.
+static bool price_parts(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
+  *out = *from;
+  out->accumulate = n;
+  return micro_divides(m, from, n) && !planner_is_long(planner_selected(m->task), out) &&
+         micro_price(m, from, n, (SearchHint){.as_is = true}, out);
+}
+
 // Tries a layout with 2, 4, 8 ... micro-batches, while these may take less time than the best
 // choice. Where only a part of a batch fits a cache, the first numbers gain nothing.
 static void try_faster(Micro *m, const SearchChoice *from) {
   SearchChoice c = *from;
-  for (int64_t n = 2; micro_may_gain(m, &c) && micro_divides(m, from, n) &&
-                      micro_price(m, from, n, (SearchHint){.as_is = true}, &c);
-       n *= 2)
+  for (int64_t n = 2; micro_may_gain(m, &c) && price_parts(m, from, n, &c); n *= 2)
     if (is_better(m, &c)) micro_add(m, &c);
 }
 

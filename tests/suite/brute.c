@@ -366,14 +366,16 @@ static const char *choice_text(Arena *a, const Entry *e) {
                       e->accumulate ? arena_printf(a, " x%lld", (long long)e->accumulate) : "");
 }
 
-// Returns whether the program of plan's choice has the time and memory that plan states.
+// Returns whether the program of plan's choice has the time and memory that plan states. The
+// figures of many micro-batches may be those of programs with few of them, within a hundredth.
 static bool is_as_said(const Brute *b, const SearchChoice *use, double memory, const char *budget) {
   Entry made;
   const char *layout = layout_option(b->a, use->mesh, &use->layout);
   if (!compile(b->c, mesh_option(b->a, use->mesh), layout, use->accumulate, memory, &made))
     return fault(b->c, budget, "%s is refused", layout), false;
-  if (fabs(made.seconds - use->price.seconds) <= 1e-9 * made.seconds &&
-      made.peak == use->price.peak)
+  double apart = use->price.whole ? 1e-9 : 0.01;
+  if (fabs(made.seconds - use->price.seconds) <= apart * made.seconds &&
+      fabs(made.peak - use->price.peak) <= apart * made.peak)
     return true;
   fault(b->c, budget, "%s: %.9g s and %.0f bytes were said, they are %.9g s and %.0f", layout,
         use->price.seconds, use->price.peak, made.seconds, made.peak);
