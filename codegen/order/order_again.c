@@ -19,8 +19,10 @@ typedef struct Values {
   uint32_t cap; // a power of two
 } Values;
 
+// Tensors, draws and numbers, which differ in their attributes alone, have different hashes.
 static uint64_t value_hash(const Values *v, const Node *n) {
-  uint64_t h = hash_word(FNV_START, n->op);
+  uint64_t h = hash_word(hash_word(hash_word(FNV_START, n->op), n->attr.decl), n->attr.key);
+  h = hash_bytes(h, n->attr.num, sizeof n->attr.num);
   for (int i = 0; i < n->nargs; i++) h = hash_word(h, v->of[n->args[i]]);
   return hash_bytes(h, n->dims.at, (size_t)n->dims.n * sizeof *n->dims.at);
 }

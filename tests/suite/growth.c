@@ -121,7 +121,8 @@ static void layers(const char *meshc, const char *file, int few, int many) {
 
 // -- many parameters -----------------------------------------------------------------------------
 
-static bool count_params(const char *meshc, int n, const char *file, Passes *out) {
+// kept: the values before the loss are computed again in the backward pass.
+static bool count_params(const char *meshc, int n, bool kept, const char *file, Passes *out) {
   char model[] = "/tmp/meshc-growth-XXXXXX.mesh";
   int fd = mkstemps(model, 5);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -130,7 +131,8 @@ static bool count_params(const char *meshc, int n, const char *file, Passes *out
   for (int i = 0; i < n; i++) fprintf(f, "param p%d[d] = 0\n", i);
   fprintf(f, "h0 = x\n");
   for (int i = 0; i < n; i++) fprintf(f, "h%d = tanh(h%d + p%d)\n", i + 1, i, i);
-  fprintf(f, "loss = mean(h%d)\ntrain loss { optimizer = sgd(lr = 0.1), steps = 1 }\n", n);
+  fprintf(f, "loss = mean(%s(h%d))\n", kept ? "checkpoint" : "", n);
+  fprintf(f, "train loss { optimizer = sgd(lr = 0.1), steps = 1 }\n");
   bool good = fclose(f) == 0;
   const char *const argv[] = {meshc, "check", model, "-v", NULL};
   good = good && run(argv, file);
@@ -139,12 +141,13 @@ static bool count_params(const char *meshc, int n, const char *file, Passes *out
   return good && out->n;
 }
 
-static void params(const char *meshc, const char *file) {
+static void params(const char *meshc, bool kept, const char *file) {
   Passes x, y;
-  if (count_params(meshc, NARROW, file, &x) && count_params(meshc, MIDDLE, file, &y))
-    compare(&x, &y, (double)MIDDLE / NARROW, "parameters");
+  const char *what = kept ? "parameters, a checkpoint" : "parameters";
+  if (count_params(meshc, NARROW, kept, file, &x) && count_params(meshc, MIDDLE, kept, file, &y))
+    compare(&x, &y, (double)MIDDLE / NARROW, what);
   else
-    failed++, printf("FAIL meshc_counted ends with an error, parameters\n");
+    failed++, printf("FAIL meshc_counted ends with an error, %s\n", what);
 }
 
 int main(int argc, char **argv) {
@@ -157,7 +160,7 @@ int main(int argc, char **argv) {
   if (argc == 3)
     layers(meshc, file, atoi(argv[1]), atoi(argv[2]));
   else
-    layers(meshc, file, 16, 64), params(meshc, file);
+    layers(meshc, file, 16, 64), params(meshc, false, file), params(meshc, true, file);
   unlink(file);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
