@@ -335,7 +335,8 @@ int cmd_dump(Session *s) {
   Dump d = {.s = s};
   int64_t opt;
   int first = 0, last;
-  if ((s->opt->argument.n && !session_load(s)) || !option_form(s->opt, s->diag, &d.form) ||
+  if (!(s->opt->argument.n ? session_load(s) : session_read_machine(s)) ||
+      !option_form(s->opt, s->diag, &d.form) ||
       (option_given(s->opt, OPTION_FROM) && !read_graph(&d, &first)) ||
       !choose_stages(&d, &first, &last) ||
       !option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt))

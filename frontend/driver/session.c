@@ -177,7 +177,7 @@ static void check_machine_kind(Session *s) {
                            "--device cuda");
 }
 
-static bool read_machine(Session *s) {
+bool session_read_machine(Session *s) {
   const char *path = option_text(s->opt, OPTION_MACHINE);
   s->machine = machine_default();
   if (!path) return session_device_machine(s), true;
@@ -284,7 +284,7 @@ static bool choose_layout(Session *s) {
 
 bool session_load(Session *s) {
   timings_start(&s->timings, s->arena);
-  if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
+  if (!session_read(s) || !model_options(s, &s->options) || !session_read_machine(s)) return false;
   (void)mem_doing("building the model", s->opt->argument.at[0]);
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!parse_settings(s, &s->options) || diag_errors(s->diag)) return false;

@@ -71,6 +71,9 @@ bool session_from_stdin(const Session *s);
 // Reads the text of the model file, the first argument, and does not parse it. Returns false after
 // an error.
 MUST_USE bool session_read(Session *s);
+// Sets s->machine, to that of --machine or the default. session_load does so, too. Returns false
+// after an error.
+MUST_USE bool session_read_machine(Session *s);
 // Reads and parses the model, builds it with the options, chooses the layout for `--layout auto`
 // and checks the layout. To be called by all ranks together. Returns false after an error.
 MUST_USE bool session_load(Session *s);
