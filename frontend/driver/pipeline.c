@@ -86,6 +86,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
   // Choose a sharding for every value.
   if (!out->placement)
     out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
+  if (opt->modest && out->placement->modest) out->placement = out->placement->modest;
   timings_end(opt->timings, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   // Replace dims by block dims, and conversions by collectives.

@@ -65,14 +65,29 @@ void priced_end(Priced *l) {
   arena_free(l->a);
 }
 
-// Returns sample i, compiled as far as all levels share it, or NULL if it cannot be compiled.
-static PricedSample *begun_sample(Priced *l, uint32_t i) {
-  PricedSample **all = &l->sample[l->plain];
-  if (!*all) *all = arena_array(l->a, PricedSample, l->p->task->npriced);
-  PricedSample *x = &(*all)[i];
-  ProgramWay way = {.plain = l->plain, .last = "collectives"};
-  if (!x->s.arena) x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
-  return x->begun ? x : NULL;
+// Compiles sample i as far as all levels share it. modest: PipelineOptions.modest.
+static void begin_sample(Priced *l, uint32_t i, bool modest) {
+  PricedSample *x = &l->sample[l->plain][i];
+  ProgramWay way = {.plain = l->plain, .modest = modest, .last = "collectives"};
+  arena_free(x->s.arena);
+  x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
+}
+
+// Returns whether the placement of a sample has moves that may add redundant work.
+static bool adds_work(const PricedSample *x) { return x->begun && x->made.placement->modest; }
+
+// Compiles all samples as far as all levels share them. What samples of different lengths cost is
+// subtracted, so their layers must be placed alike: if some take redundant work and others do not,
+// none does.
+static void begin_samples(Priced *l) {
+  uint32_t n = l->p->task->npriced, adding = 0;
+  PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
+  for (uint32_t i = 0; i < n; i++) {
+    begin_sample(l, i, false);
+    adding += adds_work(&all[i]);
+  }
+  for (uint32_t i = 0; i < n && adding < n; i++)
+    if (adds_work(&all[i])) begin_sample(l, i, true);
 }
 
 // What is sought while a level is compiled: an equal program of another level.
@@ -105,8 +120,8 @@ static const LevelPrice *add_level(Priced *l, uint32_t i, const Session *s, cons
 
 // Returns the price of sample i at a level, or NULL if it cannot be compiled.
 static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
-  const PricedSample *x = begun_sample(l, i);
-  if (!x) return NULL;
+  const PricedSample *x = &l->sample[l->plain][i];
+  if (!x->begun) return NULL;
   Sought sought = {.sample = x};
   ProgramWay way = {.begun = &x->made, .again = level, .wanted_again = is_new, .watcher = &sought};
   Session s = x->s;
@@ -133,6 +148,7 @@ bool price_level(Priced *l, int level, SearchPrice *out) {
   uint32_t i = 0, counted = 0;
   const LevelPrice *x;
   *out = (SearchPrice){0};
+  if (!l->sample[l->plain]) begin_samples(l);
   for (; i < t->npriced && (x = price_sample(l, i, level)); i++) {
     add_weighted(&x->price, t->priced[i].weight, out);
     if (t->priced[i].memory != 0) memory[counted++] = x->memory;

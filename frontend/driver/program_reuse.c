@@ -87,6 +87,7 @@ static const PackField options_fields[] = {
     BOOL(PipelineOptions, sparing),
     ANY(PipelineOptions, again),
     BOOL(PipelineOptions, plain),
+    BOOL(PipelineOptions, modest),
     BOOL(PipelineOptions, verify_print),
     BOOL(PipelineOptions, machine_code),
     LEFT(PipelineOptions, gpu),

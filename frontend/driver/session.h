@@ -103,7 +103,7 @@ typedef struct ProgramWay {
   int64_t memory;
   bool sparing;
   int again;
-  bool plain;
+  bool plain, modest;
   const Compilation *begun;
   bool (*wanted)(void *watcher, const Graph *lowered);
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);

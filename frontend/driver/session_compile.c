@@ -232,6 +232,7 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   if (way.begun) options.begun = way.begun;
   options.again = way.again;
   options.plain = way.plain;
+  options.modest = way.modest;
   options.wanted = way.wanted;
   options.wanted_again = way.wanted_again;
   options.watcher = way.watcher;
