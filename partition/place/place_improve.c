@@ -11,8 +11,8 @@
 //   slot    a contraction or a lookup is split along another dim of its result or another dim that
 //           it sums; its arguments are exchanged (all_to_all) if they are not split so
 //   gather  all users of a value, e.g. three projections, choose as if it were replicated
-//   repeat  all contractions, lookups and reductions that read a value compute their whole results
-//           on every processor
+//   repeat  all contractions and lookups that read a value compute their whole results on every
+//           processor
 //   carry   a carry of a loop is split along another dim, or along none (improve_carry.c)
 //
 //   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each of the three gathers w_i and
@@ -26,9 +26,10 @@
 // whole placement (place_sent.c).
 //
 // The last moves begin with the best placement of the others, so that it is never lost. They may
-// save any number of bytes, add redundant work, and change carries. They are judged as fine moves
-// are, and by the work of the whole placement, too (place_seconds.c); one by one if they are not
-// kept together.
+// save any number of bytes, add redundant work, and change carries. Slot moves then let any node,
+// also a reshape or a reduction, compute its whole result on every processor. The last moves are
+// judged as fine moves are, and by the work of the whole placement, too (place_seconds.c); one by
+// one if they are not kept together.
 //
 //   take[v](table[v/cols, d], ids[b])    summing the rows that each processor found sends twice the
 //                                        bytes of b rows; to gather a table of fewer than 2 b rows
@@ -217,7 +218,6 @@ static void move_gathers(Improve *m, int axis) {
         sharding_dim_of(&p->result.settled[n], axis) < 0 || most_saved(m, n) <= m->least)
       continue;
     try_gather(m, n, axis);
-    improve_judge(m);
   }
 }
 
