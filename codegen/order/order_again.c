@@ -19,17 +19,26 @@ typedef struct Values {
   uint32_t cap; // a power of two
 } Values;
 
+// Returns the first node with the value of argument i of node n. The arguments of an op that
+// commutes count in the order of these nodes: a copy may have them the other way round.
+static NodeId argument_value(const Values *v, const Node *n, int i) {
+  bool turned =
+      op_row((Op)n->op)->flags & COMMUTES && n->nargs == 2 && v->of[n->args[0]] > v->of[n->args[1]];
+  return v->of[n->args[turned ? 1 - i : i]];
+}
+
 // Tensors, draws and numbers, which differ in their attributes alone, have different hashes.
 static uint64_t value_hash(const Values *v, const Node *n) {
   uint64_t h = hash_word(hash_word(hash_word(FNV_START, n->op), n->attr.decl), n->attr.key);
   h = hash_bytes(h, n->attr.num, sizeof n->attr.num);
-  for (int i = 0; i < n->nargs; i++) h = hash_word(h, v->of[n->args[i]]);
+  for (int i = 0; i < n->nargs; i++) h = hash_word(h, argument_value(v, n, i));
   return hash_bytes(h, n->dims.at, (size_t)n->dims.n * sizeof *n->dims.at);
 }
 
 static bool value_equal(const Values *v, const Node *x, const Node *y) {
   bool same = x->op == y->op && x->type == y->type && x->nargs == y->nargs;
-  for (int i = 0; i < x->nargs && same; i++) same = v->of[x->args[i]] == v->of[y->args[i]];
+  for (int i = 0; i < x->nargs && same; i++)
+    same = argument_value(v, x, i) == argument_value(v, y, i);
   if (!same || x->op != OP_AT) return same && attr_equal(&x->attr, &y->attr);
   return x->attr.dims[0] == y->attr.dims[0]; // the loops may differ
 }

@@ -259,6 +259,9 @@ static NodeId next_first(const Graph *g, NodeId n) {
 static const char *compare_orders(Trained *with, Trained *without) {
   const Order *x = with->made.order, *y = without->made.order;
   NodeId n = 0, m = 0;
+  if (fabs(x->asked - y->asked) > 1e-6 * y->asked)
+    return arena_printf(with->a, "has orders as asked for of %g s, not of %g s", x->asked,
+                        y->asked);
   while ((n = next_first(x->graph, n)) && (m = next_first(y->graph, m))) {
     const char *text = order_note(x, n);
     const char *got = text ? arena_printf(with->a, "%s", text) : "", *want = order_note(y, m);
