@@ -77,21 +77,6 @@ static NodeId contraction_of(const Fusion *f, const Group *g) {
 
 static DimId last_dim(const Fusion *f, NodeId n) { return order_last(f->graph, &f->order->at[n]); }
 
-// Returns whether the sums of contraction n are so short that joining the lanes of a vector to one
-// result would take longer than the products. The result must have half a vector of elements along
-// dim c, which one argument has alone: it is read at a stride, once for all rows of a register
-// tile.
-static bool sums_are_short(const Fusion *f, NodeId n, DimId c) {
-  enum { SHORT_SUM = 32 };
-  const Node *x = graph_node(f->graph, n);
-  int64_t terms = 1;
-  for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
-    terms *= dim_get(f->graph->dims, x->attr.dims[i])->size;
-  bool alone = dims_has(&graph_node(f->graph, x->args[0])->dims, c) !=
-               dims_has(&graph_node(f->graph, x->args[1])->dims, c);
-  return c && alone && dim_get(f->graph->dims, c)->size >= VECTOR / 2 && terms <= SHORT_SUM;
-}
-
 // Returns the dim of contraction n that the vectorised loop runs over. It is the last dim of the
 // result if an argument is contiguous along it, too, or if the sums are short. Otherwise it is a
 // summed dim along which both arguments are contiguous. If there is none, it is a summed dim along
@@ -100,7 +85,7 @@ static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
   if (c && (c == a || c == b)) return c;
-  if (sums_are_short(f, n, c)) return c;
+  if (contract_sums_are_short(f->graph, x, c)) return c;
   if (a == b) return a;
   return a && !dims_has(&x->dims, a) ? a : b;
 }

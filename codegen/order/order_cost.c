@@ -102,14 +102,24 @@ static double joining_cost(const Graph *g, const OrderFacts *facts, const DimLis
   return facts->vectors ? JOIN * (double)list_elements(g->dims, result) : 0;
 }
 
+// Returns whether a kernel that computes contraction x joins lanes: its vectors run along a summed
+// dim (vector_of_contraction in codegen/fuse/kernel_loops.c). Those of windows are not counted
+// unless both arguments are contiguous there: positions decide what these kernels take.
+static bool joins_lanes(const Graph *g, const Node *x, const DimList *const arg[2],
+                        const DimList *result) {
+  DimId a = order_last(g, arg[0]), b = order_last(g, arg[1]), c = order_last(g, result);
+  if (a == b || a == c || b == c) return a == b && a != c;
+  bool summed = !dims_has(result, a) || !dims_has(result, b);
+  return summed && !is_patches(g, x->args[0]) && !is_patches(g, x->args[1]) &&
+         !contract_sums_are_short(g, x, c);
+}
+
 // Returns the time of a kernel that computes a contraction.
 static double kernel_cost(const Graph *g, const OrderFacts *facts, const Node *x,
                           const DimList *const arg[2], const DimList *result) {
-  DimId last = order_last(g, arg[0]);
-  bool joins = last == order_last(g, arg[1]) && last != order_last(g, result);
   double reading = fmax(reading_cost(g, x->args[0]), reading_cost(g, x->args[1]));
   return fmax(multiplications(g, x) / kernel_rate(g, arg[0], arg[1], result), reading) +
-         (joins ? joining_cost(g, facts, result) : 0);
+         (joins_lanes(g, x, arg, result) ? joining_cost(g, facts, result) : 0);
 }
 
 // Returns the elements of the rows that are summed along memory: the product of the sizes of the

@@ -26,6 +26,16 @@ bool contract_is_dot(const Graph *g, NodeId n) {
   return list_has_all(a, b) || list_has_all(b, a);
 }
 
+bool contract_sums_are_short(const Graph *g, const Node *x, DimId c) {
+  enum { SHORT_SUM = 32, LEAST_COLUMNS = 8 };
+  int64_t terms = 1;
+  for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
+    terms *= dim_get(g->dims, x->attr.dims[i])->size;
+  bool alone = dims_has(&graph_node(g, x->args[0])->dims, c) !=
+               dims_has(&graph_node(g, x->args[1])->dims, c);
+  return c && alone && dim_get(g->dims, c)->size >= LEAST_COLUMNS && terms <= SHORT_SUM;
+}
+
 static bool always_full(const GemmDims *r, DimId d) {
   Slot s;
   return !extent_slot(r->g, r->rows, d, &s);

@@ -62,6 +62,11 @@ MUST_USE bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_wor
 // Returns true if n is a contraction of which one argument has all dims of the other. It uses each
 // element of that argument once and is bound by memory, like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
+// Returns whether the sums of contraction x are so short that joining the lanes of a vector to one
+// result would take longer than the products. The result must have half a vector of elements along
+// dim c, which one argument has alone: it is read at a stride, once for all rows of a register
+// tile.
+bool contract_sums_are_short(const Graph *g, const Node *x, DimId c);
 // Returns the argument of contraction n, 0 or 1, that is a copy in panels (order/loop_panels.c), or
 // -1. Sets *columns to the dims of a panel's columns, slowest first. `order`: that of all values.
 int contract_panels(const Graph *g, const Order *order, NodeId n, DimList *columns);

@@ -343,6 +343,22 @@ static void rows_of_tables_are_read_along(void **state) {
   arena_free(w.a);
 }
 
+// Where no argument is contiguous along the last dim of the result, vectors run along the summed
+// dim, and lanes are joined for each result.
+static void joined_lanes_of_one_argument_cost(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  DimId i = dim_add(w.g->dims, "i", 6, (Pos){0}), j = dim_add(w.g->dims, "j", 4, (Pos){0});
+  NodeId y = contract(&w, INPUT(&w, "v", i, j), INPUT(&w, "x", w.b, i), i);
+  DimList summed_last = {2, {j, i}}, rows_last = {2, {i, w.b}}, result = {2, {w.b, j}},
+          turned = {2, {j, w.b}};
+  const DimList *arg[3] = {&summed_last, &rows_last};
+  OrderFacts cpu = {.vectors = true};
+  assert_true(order_cost(w.g, &cpu, y, arg, &result) > 20 * order_cost(w.g, &cpu, y, arg, &turned));
+  arena_free(w.a);
+}
+
 // Dims of one element may be anywhere: rows of y[b, d, one] and x[b, one, d] are the same memory.
 static void dims_of_one_element_change_nothing(void **state) {
   (void)state;
@@ -507,6 +523,7 @@ int main(void) {
       cmocka_unit_test(vectors_along_dims_of_both_arguments_are_sums),
       cmocka_unit_test(short_rows_are_not_contiguous),
       cmocka_unit_test(rows_of_tables_are_read_along),
+      cmocka_unit_test(joined_lanes_of_one_argument_cost),
       cmocka_unit_test(dims_of_one_element_change_nothing),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),
