@@ -263,16 +263,16 @@ typedef struct PipelineOptions {
   bool transfers;    // plan collectives for a GPU, also without `gpu`
   int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
   Timings *timings;  // receives time and memory of each pass; or NULL
+  bool first;        // take the placement of `place` without comparing it with its modest one
   // The result for the same graph without a memory budget and at recompute level 0, up to stage
-  // "lower" or a later one: what it has is taken over. Its `least` is 0 or, if it has no program,
-  // the bytes that this is known to need, which are more than `memory`. Or NULL.
+  // "place" or a later one: what it has is taken over, and its placement is compared with no other.
+  // Its `least` is 0 or, if it has no program, the bytes that this is known to need, which are more
+  // than `memory`. Or NULL.
   const struct Compilation *begun;
   bool simplified; // the selected graph has passed stage "simplify" already, under another layout
-  // Called with the lowered graph; returns whether it is to be compiled further. If not, the result
-  // ends with stage "lower". Or NULL.
-  bool (*wanted)(void *watcher, const Graph *lowered);
-  // The same with the graph in which values are rematerialised for `again`. If not, order and
-  // program of the result are those of `begun`, if it has them.
+  // Called with the graph in which values are rematerialised for `again`; returns whether it is to
+  // be compiled further. If not, order and program of the result are those of `begun`, if it has
+  // them. Or NULL.
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.

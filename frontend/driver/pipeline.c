@@ -88,7 +88,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
     out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
   if (opt->modest && out->placement->modest) out->placement = out->placement->modest;
   timings_end(opt->timings, "place", graph_count(out->simplified));
-  if (last < AFTER_LOWER) return;
+  if (last < AFTER_LOWER || out->lowered) return;
   // Replace dims by block dims, and conversions by collectives.
   out->lowered = proved(opt, lower(a, out->placement), "lower");
   out->partition = partition_facts(out->simplified, out->lowered);
@@ -133,6 +133,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   const Graph *g = pipeline_recompute(a, opt, out->collected, out->again);
   if (out->simplified) partition_facts_rematerialised(&out->partition, g);
   if (opt->wanted_again && !opt->wanted_again(opt->watcher, g)) return;
+  if (out->compiled && !out->again) return; // `begun` has the program of level 0
   pipeline_program(a, opt, last, g, out);
 }
 
@@ -189,9 +190,7 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   else if (begin == STAGE_LOWER)
     out->lowered = out->selected;
   // The graph is that of one processor now: no later pass knows of meshes.
-  bool wanted =
-      end >= AFTER_COLLECTIVES && (!opt->wanted || opt->wanted(opt->watcher, out->lowered));
-  if (wanted) compute_local(a, opt, end, out);
+  if (end >= AFTER_COLLECTIVES) compute_local(a, opt, end, out);
 }
 
 // Compiles again with place_plain, the placement without place_improve.c. That file changes the
@@ -234,13 +233,10 @@ static void compute_modest(Arena *a, const PipelineOptions *opt, int end, Compil
     compute_rest(a, opt, AFTER_PROGRAM, &whole);
     *out = whole;
   }
-  if (!out->compiled) return; // it was not wanted
   Compilation modest = {.selected = out->selected,
                         .simplified = out->simplified,
                         .placement = out->placement->modest};
-  PipelineOptions all = *opt;
-  all.wanted = NULL;
-  compute_rest(a, &all, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &modest);
+  compute_rest(a, opt, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &modest);
   modest.trials += out->trials;
   if (is_preferred(a, opt, &modest, out)) *out = modest;
 }
@@ -288,12 +284,12 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   *out = (Compilation){.selected = proved(opt, selected, "select"), .plain = opt->plain};
   if (opt->begun) {
     *out = *opt->begun;
-    compute_local(a, opt, end, out);
+    compute_rest(a, opt, end, out);
   } else {
     if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
       out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
     compute_rest(a, opt, end, out);
-    compute_modest(a, opt, end, out);
+    if (!opt->first) compute_modest(a, opt, end, out);
   }
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;

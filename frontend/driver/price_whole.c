@@ -2,9 +2,9 @@
 // where it needs more than the memory, for the memory that there is, as the compiler does it,
 // unless that is far from enough.
 //
-// Each program is compiled once: of layouts that ask the same of all values, or whose lowered
-// graphs are equal, the price of the first is taken. Layouts with a second placement
-// (Placement.modest) are the exception: their price is that of the better of two programs.
+// Each program is compiled once: of layouts that ask the same of all values the price of the first
+// is taken, and of programs whose lowered graphs are equal. A layout with a second placement
+// (Placement.modest) has the price of the faster one of its two programs.
 #include "frontend/driver/price_whole.h"
 
 #include <math.h>
@@ -24,19 +24,11 @@ static void set_figures(const Pricer *p, Session *s, const Compilation *c, Searc
   out->open = out->peak > p->task->memory;
 }
 
-// What tells whether a program has been priced before.
-typedef struct Probe {
-  const Pricer *p;
-  KnownPrice *known; // of the program; NULL: without a table
-  bool old;          // it has been priced before
-} Probe;
-
-static bool is_new(void *watcher, const Graph *lowered) {
-  Probe *probe = watcher;
-  probe->known = price_known(probe->p->known, graph_hash(lowered));
-  probe->old = probe->known->none.programs > 0;
-  return !probe->old;
-}
+// A program of a layout.
+typedef struct Candidate {
+  Compilation c;     // up to stage "lower" or, if the program was not priced before, all of it
+  KnownPrice *known; // its price
+} Candidate;
 
 // Returns the hash of the lowered graph of compile c with the plain placement.
 static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
@@ -47,7 +39,7 @@ static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
 // Returns whether the price of a program with recomputation is known.
 static bool is_known_within(const Pricer *p, Session *s, const Compilation *c,
                             const KnownPrice *known) {
-  return known && known->memory == p->task->memory &&
+  return known->memory == p->task->memory &&
          (!known->plain || known->plain == plain_hash(p, s->arena, c));
 }
 
@@ -65,43 +57,59 @@ static bool recompute_whole(const Pricer *p, Session *s, const Compilation *c, K
   price->peak = fmin(price->peak, (double)within.least); // of programs that do not fit
   price->open = within.gave_up;
   price->programs += within.trials / TRIALS_A_PROGRAM;
-  if (!known) return true;
   known->memory = p->task->memory;
   known->within = *price;
   known->plain = within.plain_tried ? plain_hash(p, s->arena, c) : 0;
   return true;
 }
 
-// As recompute_whole, of a program that may have been priced before, with recomputation or without.
-static bool recompute_known(const Probe *probe, Session *s, Compilation *c, SearchPrice *price) {
-  const Pricer *p = probe->p;
-  if (is_known_within(p, s, c, probe->known)) {
-    *price = probe->known->within;
-    price->programs = !probe->old;
+// Does what recompute_whole does, for a program whose price with recomputation may be known, too.
+static bool recompute_known(const Pricer *p, Session *s, Candidate *x, SearchPrice *price) {
+  bool counts = price->programs > 0;
+  if (is_known_within(p, s, &x->c, x->known)) {
+    *price = x->known->within;
+    if (!counts) price->programs = 0;
     return true;
   }
-  if (probe->old) c->least = (int64_t)probe->known->none.peak;
-  return recompute_whole(p, s, c, probe->known, price);
+  if (!x->c.compiled) x->c.least = (int64_t)x->known->none.peak;
+  return recompute_whole(p, s, &x->c, x->known, price);
 }
 
-// Returns whether the layout of c has two placements (Placement.modest). If c is the program of the
-// modest one, its graph is not the one that was looked up.
-static bool has_modest(const Probe *probe, const Compilation *c) {
-  return c->placement->modest || graph_hash(c->lowered) != probe->known->hash;
+// Sets the price of x, which is lowered. Compiles it if no program with this lowered graph has been
+// priced before. Returns false if it cannot be compiled.
+static bool price_candidate(const Pricer *p, Session *s, Candidate *x) {
+  x->known = p->known ? price_known(p->known, graph_hash(x->c.lowered))
+                      : arena_new_of(s->arena, KnownPrice);
+  if (x->known->none.programs) return true;
+  const Compilation lowered = x->c;
+  ProgramWay way = {.begun = &lowered};
+  if (!session_program(s, s->arena, lowered.selected, &p->of, way, &x->c)) return false;
+  set_figures(p, s, &x->c, &x->known->none);
+  return true;
 }
 
-// Compiles the layout for its price. Prices that depend on two placements are neither looked up nor
-// kept by the lowered graph, which is that of one of them.
-static bool compile_probed(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
-                           Probe *probe, Compilation *c) {
-  ProgramWay way = {.wanted = p->known ? is_new : NULL, .watcher = probe};
-  if (!price_compile(p, s, mesh, layout, way, 0, c)) return false;
-  if (!probe->known || !has_modest(probe, c)) return true;
-  bool stopped = probe->old;
-  *probe = (Probe){.p = p};
-  if (!stopped) return true;
-  arena_free(s->arena);
-  return price_compile(p, s, mesh, layout, (ProgramWay){0}, 0, c);
+// Sets *x to the program of the modest placement of c, with its price.
+static bool price_modest(const Pricer *p, Session *s, const Compilation *c, Candidate *x) {
+  const Compilation placed = {
+      .selected = c->selected, .simplified = c->simplified, .placement = c->placement->modest};
+  ProgramWay way = {.begun = &placed, .last = "lower"};
+  return session_program(s, s->arena, c->selected, &p->of, way, &x->c) && price_candidate(p, s, x);
+}
+
+// Sets *out to the program of the layout that the compiler takes: without a budget the faster one.
+// *counts gets whether its work counts: a program was compiled, or there are two, which count as if
+// they were.
+static bool price_programs(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
+                           Candidate *out, bool *counts) {
+  Candidate modest = {0};
+  ProgramWay way = {.first = true, .last = "lower"};
+  if (!price_compile(p, s, mesh, layout, way, 0, &out->c) || !price_candidate(p, s, out))
+    return false;
+  *counts = out->c.compiled || out->c.placement->modest;
+  if (!out->c.placement->modest) return true;
+  if (!price_modest(p, s, &out->c, &modest)) return false;
+  if (modest.known->none.seconds < out->known->none.seconds) *out = modest;
+  return true;
 }
 
 // Compiles a model that is its own only sample, and sets *out to its price. Keeps it in *asked, the
@@ -109,19 +117,13 @@ static bool compile_probed(const Pricer *p, Session *s, const Mesh *mesh, const 
 static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
                           KnownPrice *asked, SearchPrice *out) {
   Session s;
-  Compilation c;
-  Probe probe = {.p = p};
-  bool good = compile_probed(p, &s, mesh, layout, &probe, &c);
+  Candidate best = {0};
+  bool counts, good = price_programs(p, &s, mesh, layout, &best, &counts);
   if (good) {
-    if (probe.old)
-      *out = probe.known->none;
-    else
-      set_figures(p, &s, &c, out);
-    if (probe.known) probe.known->none = *out;
-    asked->none = *out;
-    out->programs = !probe.old;
+    *out = asked->none = best.known->none;
+    out->programs = counts;
     if (price_may_recompute(p, hint, &asked->none)) {
-      good = recompute_known(&probe, &s, &c, out);
+      good = recompute_known(p, &s, &best, out);
       asked->memory = good ? p->task->memory : 0;
       asked->within = *out;
     }

@@ -103,16 +103,15 @@ typedef struct ProgramWay {
   int64_t memory;
   bool sparing;
   int again;
-  bool plain, modest;
+  bool plain, modest, first;
   const Compilation *begun;
-  bool (*wanted)(void *watcher, const Graph *lowered);
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   void *watcher;
   const char *last; // the stage up to which it compiles; NULL: the program
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
-// Returns false after an error; a program that needs more than way.memory is none. Where way.wanted
-// stops the compile, out->compiled is NULL. Where way.wanted_again does, it is that of way.begun.
+// Returns false after an error; a program that needs more than way.memory is none. Where
+// way.wanted_again stops the compile, out->compiled is that of way.begun.
 MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
                               ProgramWay way, Compilation *out);
 // Compiles g up to its program for a package. `products`: the types of products that what runs it

@@ -233,7 +233,7 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   options.again = way.again;
   options.plain = way.plain;
   options.modest = way.modest;
-  options.wanted = way.wanted;
+  options.first = way.first;
   options.wanted_again = way.wanted_again;
   options.watcher = way.watcher;
   return pipeline_run(a, g, &options, way.last ? way.last : "program", s->diag, out);
