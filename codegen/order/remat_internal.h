@@ -51,4 +51,8 @@ RematLevel remat_level(Arena *a, const Graph *g, int level);
 bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,
                 bool *marked);
 
+// remat_ties.c. Changes marked[], so that the gradients of max and min read the bits from which
+// their results were chosen.
+void remat_ties(Arena *a, const Graph *g, const RematLoops *l, bool *marked);
+
 #endif

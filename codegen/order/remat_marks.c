@@ -307,6 +307,7 @@ bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel 
   }
   for (uint32_t i = 0; i < g->output.n; i++) // outputs are kept to the end anyway
     if (level->cheap > 0) marked[g->output.at[i].value] = false;
+  remat_ties(a, g, l, marked);
   bool any = false;
   for (NodeId n = 1; n <= m.count; n++) any |= marked[n];
   return any;

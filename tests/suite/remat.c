@@ -230,7 +230,7 @@ static bool near(Dtype type, const void *want, const void *got, size_t bytes) {
     most = fmax(most, fabs(x));
     apart = fmax(apart, fabs(x - y));
   }
-  return apart <= 1e-5 * most;
+  return apart <= 1.5e-5 * most; // without fusion, vectors of 128 bits: 1.12e-5
 }
 
 static const char *compare(Trained *with, Trained *without, bool exact) {
