@@ -121,7 +121,7 @@ static void layers(const char *meshc, const char *file, int few, int many) {
 
 // -- many parameters -----------------------------------------------------------------------------
 
-// kept: the values before the loss are computed again in the backward pass.
+// kept: the values before the loss are recomputed in the backward pass.
 static bool count_params(const char *meshc, int n, bool kept, const char *file, Passes *out) {
   char model[] = "/tmp/meshc-growth-XXXXXX.mesh";
   int fd = mkstemps(model, 5);
