@@ -20,7 +20,8 @@ static const double TRANSPOSED = 1.02; // time of a product with a transposed ar
 static const double DOWN =
     1.7;             // time to read a large matrix down its columns, relative to along them
 enum { LANES = 16 }; // f32 elements of a vector
-static const double JOIN = 5; // ns to join the lanes of a vector to one result
+static const double JOIN = 5;    // ns to join the lanes of a vector to one result
+static const double APART = 0.5; // ns to load an element of a row shorter than a vector
 
 // Returns whether the common dims of a and b have the same sequence in both. Dims of one element
 // may be anywhere.
@@ -132,13 +133,14 @@ static double row_elements(const Graph *g, const DimList *order, const DimList *
 }
 
 // Returns the time of a reduction of a value with order `from`, as far as it depends on orders.
-// Lanes are joined for each result. It counts for rows that are shorter than a vector: beside
-// longer ones, which come from memory, it is small.
+// Rows that are shorter than a vector count: each of their elements is loaded alone, or lanes are
+// joined for each result. Beside longer rows, which come from memory, that is small.
 static double reduction_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimList *from,
                              const DimList *result) {
   double row = row_elements(g, from, result);
+  bool is_short = facts->vectors && row > 1 && row < LANES;
   return stream(g, result, from, (double)node_bytes(g, n)) +
-         (row > 1 && row < LANES ? joining_cost(g, facts, result) : 0);
+         (is_short ? (JOIN + APART * row) * (double)list_elements(g->dims, result) : 0);
 }
 
 static double contract_cost(const Graph *g, const OrderFacts *facts, NodeId n,
