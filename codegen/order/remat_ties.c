@@ -1,4 +1,5 @@
-// Gives the gradients of max and min the bits that the result was chosen from.
+// Gives the gradients of max and min, and other comparisons with a max or min, the bits that the
+// result was chosen from.
 //
 // Such a gradient goes to the elements that are equal to the result. A contraction or a sum that is
 // rematerialised may differ from the first one by rounding, because another kernel computes it:
@@ -10,48 +11,58 @@
 #include "codegen/order/remat_internal.h"
 #include "codegen/values/values_internal.h"
 
+static bool picks(const Node *n) { return n->op == OP_MAX || n->op == OP_MIN; }
+
 // Returns the max or min whose result n is, or passes on through views and collectives; 0: none.
-static NodeId extreme_of(const Graph *g, const RematLoops *l, NodeId n) {
-  for (;;) {
+// *again gets whether clones compute all that lies between, too.
+static NodeId extreme_of(const Graph *g, const RematLoops *l, const bool *marked, NodeId n,
+                         bool *again) {
+  for (*again = true;;) {
     const Node *x = graph_node(g, n);
-    if (l->mirror[n])
+    if (l->mirror[n]) {
       n = l->mirror[n];
-    else if (x->op == OP_MAX || x->op == OP_MIN)
-      return n;
-    else if (x->nargs && (op_is_view((Op)x->op) || op_row((Op)x->op)->cls == COLLECTIVE))
-      n = x->args[0];
-    else
-      return 0;
+      continue;
+    }
+    *again &= marked[n];
+    if (picks(x)) return n;
+    if (!x->nargs || !(op_is_view((Op)x->op) || op_row((Op)x->op)->cls == COLLECTIVE)) return 0;
+    n = x->args[0];
   }
 }
 
 static bool adds_up(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
-  bool picks = n->op == OP_MAX || n->op == OP_MIN;
-  return (cls == REDUCE && !picks) || cls == CONTRACT || cls == ORDERED || cls == MATRIX;
+  return (cls == REDUCE && !picks(n)) || cls == CONTRACT || cls == ORDERED || cls == MATRIX;
 }
 
-// Returns for each node whether a clone of it may differ from it by rounding.
+// Returns for each node whether a clone of it may differ from it by rounding. Of max and min it may
+// although they are kept: remat_ties may mark them.
 static bool *find_inexact(Arena *a, const Graph *g, const bool *marked) {
   bool *inexact = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
     inexact[n] = adds_up(x);
     for (int i = 0; i < x->nargs; i++) inexact[n] |= inexact[x->args[i]];
-    inexact[n] &= marked[n];
+    inexact[n] &= marked[n] || picks(x);
   }
   return inexact;
+}
+
+static bool compares(const Node *n) {
+  return n->op == OP_EQ || n->op == OP_NE || n->op == OP_LT || n->op == OP_LE;
 }
 
 void remat_ties(Arena *a, const Graph *g, const RematLoops *l, bool *marked) {
   bool *inexact = find_inexact(a, g, marked);
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *eq = graph_node(g, n);
-    if (eq->op != OP_EQ || remat_forward(g, l, n)) continue;
-    for (int i = 0; i < eq->nargs; i++) {
-      NodeId y = extreme_of(g, l, eq->args[i]), x = y ? graph_node(g, y)->args[0] : 0;
-      if (!y || marked[y] || !inexact[x]) continue;
-      if (y == eq->args[i] && !graph_node(g, y)->region && remat_forward(g, l, y))
+    const Node *node = graph_node(g, n);
+    if (!compares(node) || (remat_forward(g, l, n) && !marked[n])) continue;
+    for (int i = 0; i < node->nargs; i++) {
+      bool again;
+      NodeId y = extreme_of(g, l, marked, node->args[i], &again);
+      NodeId x = y ? graph_node(g, y)->args[0] : 0;
+      if (!y || again || !inexact[x]) continue;
+      if (y == node->args[i] && !graph_node(g, y)->region && remat_forward(g, l, y))
         marked[y] = true;
       else
         marked[x] = false;
