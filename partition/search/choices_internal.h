@@ -105,7 +105,8 @@ double joint_count(const Joint *j);
 // several axes split one dim, each order is a choice of its own, for each rule.
 void joint_every(Joint *j, TriedList *out);
 // Appends the choices on meshes of several axes in which each rule has all axes, as if they were
-// one.
+// one, and their number. Dims whose split does not change the cost of a step have no rules.
 void joint_whole(Joint *j, TriedList *out);
+double joint_whole_count(const Joint *j);
 
 #endif

@@ -87,18 +87,34 @@ static void add_axes(const Every *e, int nth, const Layout *l) {
       add_rules(e, nth, rules_for(s, s->set[set], soft, rule), rule, l);
 }
 
-// Adds the choices in which each rule has all axes of the mesh, in their order.
-static void add_whole(const Every *e) {
-  const Space *s = &e->j->space;
+// Adds the choices in which the rules for the dims in `set` and a soft rule for dim `soft` (ndims:
+// none) have all axes of the mesh, in their order; with each stage of ZeRO.
+static void add_whole(const Every *e, DimSet set, uint32_t soft) {
   LayoutRule rule[MAX_DIMS + 2];
+  for (int stage = 0; stage <= STAGES; stage++) {
+    Layout l = {rules_for(&e->j->space, set, soft, rule), rule};
+    if (stage) rule[l.n++] = (LayoutRule){.scope = joint_stages[stage - 1]};
+    for (uint32_t i = 0; i < l.n; i++) rule[i].axes = e->axes;
+    add(e, &l);
+  }
+}
+
+// Adds those of dims whose split changes the cost of a step.
+static void add_all_whole(const Every *e) {
+  const Joint *j = e->j;
+  const Space *s = &j->space;
   for (uint32_t set = 0; set < s->nsets; set++)
-    for (uint32_t soft = 0; soft <= s->ndims; soft++)
-      for (int stage = 0; stage <= STAGES; stage++) {
-        Layout l = {rules_for(s, s->set[set], soft, rule), rule};
-        if (stage) rule[l.n++] = (LayoutRule){.scope = joint_stages[stage - 1]};
-        for (uint32_t i = 0; i < l.n; i++) rule[i].axes = e->axes;
-        add(e, &l);
-      }
+    for (uint32_t soft = 0; soft <= s->ndims && !(s->set[set] & ~j->useful); soft++)
+      if (soft == s->ndims || j->useful_soft >> soft & 1) add_whole(e, s->set[set], soft);
+}
+
+double joint_whole_count(const Joint *j) {
+  double sets = 0, soft = 1, meshes = 0;
+  for (uint32_t set = 0; set < j->space.nsets; set++) sets += !(j->space.set[set] & ~j->useful);
+  for (uint32_t d = 0; d < j->space.ndims; d++) soft += j->useful_soft >> d & 1;
+  for (uint32_t i = 0; i < j->task->nmeshes; i++)
+    meshes += joint_splitting(&j->task->mesh[i]).n > 1;
+  return meshes * sets * soft * (1 + STAGES);
 }
 
 void joint_whole(Joint *j, TriedList *out) {
@@ -106,7 +122,7 @@ void joint_whole(Joint *j, TriedList *out) {
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
     e.mesh = &j->task->mesh[i];
     e.axes = joint_splitting(e.mesh);
-    if (e.axes.n > 1) add_whole(&e);
+    if (e.axes.n > 1) add_all_whole(&e);
   }
   arena_free(e.a);
 }

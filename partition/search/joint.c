@@ -7,7 +7,7 @@
 // that takes longer, but not much, estimates say which are too slow for a price. Otherwise:
 //
 //   1. seeds  what experts write first (seeds.c); some of each kind are priced. In a quick search
-//             also all choices that treat the axes of a mesh as one
+//             where one of them fits, also choices that treat the axes of a mesh as one
 //   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move
 //             makes of it (moves.c) are estimated, and those with the lowest estimates of each
 //             family of moves are priced. It ends when the BEAM best are expanded, or when the
@@ -44,6 +44,7 @@ enum {
   WIDE_BEAM = 64,  // the same where no seed fits: what fits then is far from what is fast
   OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
   SMALL_SHARE = 8, // all moves are priced if that takes at most this part of the work
+  WHOLE_SHARE = 4, // the same of estimates of choices that treat the axes of a mesh as one
   MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
 
@@ -295,8 +296,10 @@ static bool has_fitting(const Joint *j) {
   return best && joint_fits(j, best);
 }
 
+// Prices choices in which each rule has all axes, unless their estimates take too much of the work.
 static void price_whole(Joint *j) {
   TriedList list = {0};
+  if (joint_estimates(j, joint_whole_count(j)) > j->work / WHOLE_SHARE) return;
   joint_whole(j, &list);
   sort_by_estimate(j, &list);
   price_some(j, &list, UINT16_MAX, j->work / 2);

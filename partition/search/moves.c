@@ -3,7 +3,7 @@
 //
 //   b=rows                 ->  b=rows+cols, b=rows,ff=cols, (no rule)       a dim
 //   b=rows,ff=cols         ->  b=rows,ff=cols,soft/t=cols                   a soft rule
-//   b=rows                 ->  b=rows,ff=rows+cols (quick searches)         all axes at once
+//   b=rows                 ->  ff=rows+cols (quick searches)                all axes at once
 //   b=rows                 ->  b=rows,parameters/all=rows                   ZeRO, stages 1 to 3
 //   b=rows,ff=cols         ->  b=cols,ff=rows; the same on rows=2 cols=4    axes, mesh
 #include <string.h>
