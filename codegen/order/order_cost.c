@@ -133,7 +133,7 @@ static double row_elements(const Graph *g, const DimList *order, const DimList *
 }
 
 // Returns the time of a reduction of a value with order `from`, as far as it depends on orders.
-// Rows that are shorter than a vector count: each of their elements is loaded alone, or lanes are
+// Rows that are shorter than a vector count: each of their elements is loaded alone, and lanes are
 // joined for each result. Beside longer rows, which come from memory, that is small.
 static double reduction_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimList *from,
                              const DimList *result) {

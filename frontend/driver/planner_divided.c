@@ -39,19 +39,19 @@ static Divided *divided_new(const Micro *m, int64_t n) {
   Divided *d = arena_new_of(m->s->arena, Divided);
   *d = (Divided){.n = n, .task = *m->task};
   const Selected *of = planner_selected(m->task); // to select the graph takes long
-  if (!planner_accumulated(m->s, n, &d->s) || !planner_prices(&d->s, of, &d->task)) d->n = 0;
+  if (!planner_accumulated(m->s, n, &d->s) || !planner_prices(&d->s, of, &d->task))
+    d->nodes = (double)INFINITY; // no work suffices for it
   for (uint32_t i = 0; i < d->task.npriced; i++)
     d->nodes += (double)graph_count(d->task.priced[i].graph);
   return d;
 }
 
-// Returns the session with n micro-batches, or NULL if the model cannot be built so.
+// Returns the session with n micro-batches. Its `nodes` are infinite if the model cannot be built
+// so.
 static Divided *divided(Micro *m, int64_t n) {
   for (uint32_t i = 0; i < m->divided.n; i++)
     if (m->divided.at[i]->n == n) return m->divided.at[i];
-  Divided *d = divided_new(m, n);
-  if (d->n) vec_push(m->s->arena, m->divided) = d;
-  return d->n ? d : NULL;
+  return vec_push(m->s->arena, m->divided) = divided_new(m, n);
 }
 
 Axes micro_batch_axes(const Session *s, const SearchChoice *c, bool soft) {
@@ -90,7 +90,7 @@ bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n) {
 bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint,
                  SearchChoice *out) {
   Divided *d = divided(m, n);
-  if (!d || m->work - m->reserved < d->nodes) return false;
+  if (m->work - m->reserved < d->nodes) return false;
   *out = *from;
   out->accumulate = n;
   bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &out->price);

@@ -1,5 +1,5 @@
-// Tries micro-batches that memory does not ask for. On a machine with caches a step may take less
-// time in parts whose values fit one: candidates are the layouts that fit without micro-batches and
+// Tries micro-batches that memory does not ask for. On CPUs a step may take less time in parts
+// whose values fit a cache: candidates are the layouts that fit without micro-batches and
 // take little more time than the best choice. Of a space of layouts that is not small, only the
 // best one is tried. Input: the result of a search. Output: that result, with choices added that
 // are better than all before them.
@@ -101,7 +101,8 @@ static CandidateList list_fitting(const Micro *m) {
 }
 
 void micro_try_faster(Micro *m) {
-  if (!m->task->machine->l2 && !m->task->machine->l3) return;
+  const Machine *machine = m->task->machine;
+  if (machine->gpu || (!machine->l2 && !machine->l3)) return;
   CandidateList list = list_fitting(m);
   uint32_t n = m->found->all ? list.n : list.n > 0;
   for (uint32_t i = 0; i < n; i++)

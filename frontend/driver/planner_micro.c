@@ -24,7 +24,8 @@
 #include "frontend/driver/planner_micro_internal.h"
 
 enum {
-  CANDIDATES = 3, // at least; more while these leave half of the work
+  CANDIDATES = 3,       // at least
+  MORE_CANDIDATES = 64, // at most, while half of the work is left
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000
@@ -207,7 +208,8 @@ static void try_fastest(Micro *m) {
   const SearchChoice *c;
   Tried *open;
   double half = m->work / 2;
-  while ((tried.n < CANDIDATES || m->work > half) && (c = next_candidate(m, &tried)))
+  while (tried.n < (m->work > half ? MORE_CANDIDATES : CANDIDATES) &&
+         (c = next_candidate(m, &tried)))
     try_layout(m, c, &tried);
   while ((open = next_to_recompute(m, &tried))) recompute_last(m, open);
   while ((open = next_to_refine(m, &tried))) refine(m, open);

@@ -82,11 +82,13 @@ static bool adds_work(const PricedSample *x) { return x->begun && x->made.placem
 static void begin_samples(Priced *l) {
   uint32_t n = l->p->task->npriced, adding = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
-  for (uint32_t i = 0; i < n; i++) {
+  bool good = true;
+  for (uint32_t i = 0; i < n && good; i++) {
     begin_sample(l, i, false);
     adding += adds_work(&all[i]);
+    good = all[i].begun;
   }
-  for (uint32_t i = 0; i < n && adding < n; i++)
+  for (uint32_t i = 0; i < n && good && adding < n; i++)
     if (adds_work(&all[i])) begin_sample(l, i, true);
 }
 

@@ -411,10 +411,12 @@ json_t *plan_against_json(const PlanAgainst *p) {
   json_t *prices = json_array(), *why = json_array(), *out = json_object();
   for (uint32_t i = 0; i < p->priced.n; i++) {
     const PlanPriced *x = &p->priced.at[i];
-    json_array_append_new(
-        prices, json_pack("{s:s, s:o, s:o, s:o, s:o}", "mesh", x->layout.mesh, "layout",
-                          json_text(x->layout.layout), "then", price_json(x->was, &x->then), "now",
-                          price_json(x->is, &x->now), "by_cause", causes_json(x)));
+    json_t *row = json_pack("{s:s, s:o, s:o, s:o, s:o}", "mesh", x->layout.mesh, "layout",
+                            json_text(x->layout.layout), "then", price_json(x->was, &x->then),
+                            "now", price_json(x->is, &x->now), "by_cause", causes_json(x));
+    if (x->layout.accumulate)
+      json_object_set_new(row, "accumulate", json_integer(x->layout.accumulate));
+    json_array_append_new(prices, row);
   }
   for (uint32_t i = 0; i < p->why.n; i++) json_array_append_new(why, json_text(p->why.at[i]));
   json_object_set_new(out, "file", json_text(p->path));

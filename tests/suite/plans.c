@@ -62,9 +62,11 @@ static const char *text_of(const json_t *object, const char *key) {
 static bool is_price(const char *what, const json_t *row, const char *side, const char *options) {
   const json_t *price = json_object_get(row, side);
   if (json_is_null(price)) return true;
+  double parts = number(row, "accumulate");
+  const char *set = parts > 0 ? arena_printf(arena, "--set train.accumulate=%.0f", parts) : "";
   json_t *alone = json_of(arena_printf(arena, "%s check", meshc),
-                          arena_printf(arena, "%s --mesh %s --layout \"%s\"", options,
-                                       text_of(row, "mesh"), text_of(row, "layout")));
+                          arena_printf(arena, "%s --mesh %s --layout \"%s\" %s", options,
+                                       text_of(row, "mesh"), text_of(row, "layout"), set));
   if (!alone && strstr(options, "--memory")) return true; // it needs more: `check` refuses it
   double want = number(alone, "predicted_seconds"), got = number(price, "seconds"),
          peak = number(json_object_get(alone, "memory"), "peak");
