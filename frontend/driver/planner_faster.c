@@ -1,8 +1,8 @@
-// Tries micro-batches that memory does not ask for. On CPUs a step may take less time in parts
-// whose values fit a cache: candidates are the layouts that fit without micro-batches and
-// take little more time than the best choice. Of a space of layouts that is not small, only the
-// best one is tried. Input: the result of a search. Output: that result, with choices added that
-// are better than all before them.
+// Tries micro-batches that memory does not ask for. On CPUs a step may take less time if the values
+// of a micro-batch fit a cache. Candidates are the layouts that fit the memory without
+// micro-batches and take little more time than the best choice; of a space of layouts that is not
+// small, the best one alone. Input: the result of a search. Output: that result, with choices added
+// that are better than all before them.
 #include <math.h>
 #include <stdlib.h>
 

@@ -99,18 +99,20 @@ static void add_whole(const Every *e, DimSet set, uint32_t soft) {
   }
 }
 
-// Adds those of dims whose split changes the cost of a step.
+// Returns whether each dim of the set changes the cost of a step if an axis splits it.
+static bool is_useful(const Joint *j, DimSet set) { return !(set & ~j->useful); }
+
 static void add_all_whole(const Every *e) {
   const Joint *j = e->j;
   const Space *s = &j->space;
   for (uint32_t set = 0; set < s->nsets; set++)
-    for (uint32_t soft = 0; soft <= s->ndims && !(s->set[set] & ~j->useful); soft++)
+    for (uint32_t soft = 0; is_useful(j, s->set[set]) && soft <= s->ndims; soft++)
       if (soft == s->ndims || j->useful_soft >> soft & 1) add_whole(e, s->set[set], soft);
 }
 
 double joint_whole_count(const Joint *j) {
   double sets = 0, soft = 1, meshes = 0;
-  for (uint32_t set = 0; set < j->space.nsets; set++) sets += !(j->space.set[set] & ~j->useful);
+  for (uint32_t set = 0; set < j->space.nsets; set++) sets += is_useful(j, j->space.set[set]);
   for (uint32_t d = 0; d < j->space.ndims; d++) soft += j->useful_soft >> d & 1;
   for (uint32_t i = 0; i < j->task->nmeshes; i++)
     meshes += joint_splitting(&j->task->mesh[i]).n > 1;
