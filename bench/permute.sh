@@ -7,8 +7,9 @@
 #
 #   model      fastest ms   slowest ms   ratio   slowest seed     seed 0 is the model as it is written
 #
-# A variant that takes more than 1.1 times as long as the fastest is measured twice more, and its least time counts.
-# Exit 1 if the slowest variant of a model takes more than 1.15 times as long as the fastest. -k DIR keeps the variants.
+# The machine may be slower for a while: a variant that took more than 1.1 times as long as the fastest is measured
+# beside it again, in turn, and the median of seven ratios counts. Exit 1 if the largest ratio of a model is more than
+# 1.15. -k DIR keeps the variants.
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
 seeds=40 threads=2 steps=5 inputs= predicted= keep=
@@ -38,6 +39,13 @@ seconds() {
     sed -n 's/^ *"\(best_seconds\|predicted_seconds\)": \([0-9.e+-]*\),*$/\2/p' | head -n 1
 }
 
+# beside VARIANT FASTEST: the median of the ratios of their times, measured in turn
+beside() {
+  for _ in 1 2 3 4 5 6 7; do
+    echo "$(seconds "$1") $(seconds "$2")"
+  done | awk 'NF == 2 {print $1 / $2}' | sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'
+}
+
 code=0
 printf '%-14s %12s %12s %8s %8s\n' model "fastest ms" "slowest ms" ratio slowest
 for model in "$@"; do
@@ -50,18 +58,18 @@ for model in "$@"; do
     [ "$time" ] || { echo "permute: $name, seed $seed cannot be measured" >&2; code=1; continue; }
     echo "$time $seed" >>"$tmp/times"
   done
-  for again in 1 2; do
-    [ "$predicted" ] && break
-    sort -g "$tmp/times" | awk 'NR == 1 {fastest = $1} $1 > 1.1 * fastest {print $2}' >"$tmp/slow"
-    while read -r seed; do
-      time=$(seconds "$dir/$name.$seed.mesh")
-      awk -v seed="$seed" -v time="$time" '$2 == seed && time != "" && time < $1 {$1 = time} {print}' "$tmp/times" >"$tmp/better"
-      mv "$tmp/better" "$tmp/times"
-    done <"$tmp/slow"
-  done
-  sort -g "$tmp/times" | awk -v model="$name" '
-    NR == 1 {fastest = $1} {slowest = $1; seed = $2}
-    END {printf "%-14s %12.3f %12.3f %8.3f %8s\n", model, fastest * 1e3, slowest * 1e3, slowest / fastest, seed
-         exit slowest / fastest > 1.15}' || code=1
+  sort -g "$tmp/times" >"$tmp/sorted"
+  read -r _ fastest <"$tmp/sorted"
+  while read -r time seed; do
+    ratio=$(awk -v time="$time" 'NR == 1 {print time / $1}' "$tmp/sorted")
+    if [ ! "$predicted" ] && awk "BEGIN {exit !($ratio > 1.1)}"; then
+      ratio=$(beside "$dir/$name.$seed.mesh" "$dir/$name.$fastest.mesh")
+    fi
+    echo "${ratio:-9} $time $seed"
+  done <"$tmp/sorted" | sort -g >"$tmp/ratios"
+  awk -v model="$name" '
+    NR == 1 {fastest = $2} {ratio = $1; time = $2; seed = $3}
+    END {printf "%-14s %12.3f %12.3f %8.3f %8s\n", model, fastest * 1e3, time * 1e3, ratio, seed
+         exit ratio > 1.15}' "$tmp/ratios" || code=1
 done
 exit $code
