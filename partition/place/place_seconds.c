@@ -14,9 +14,10 @@ static double elements_read(const Placer *p, NodeId n) {
   return sum;
 }
 
-// A contraction takes its flops, and those that small products lose. The result of a node is
-// written and read again; that of a pointwise node or a move is counted once, because a kernel
-// computes several of them. A reduction or a scatter also reads its arguments.
+// A contraction takes its flops, and those that small products lose, at the rate of the type of its
+// factors. The result of a node is written and read again; that of a pointwise node or a move is
+// counted once, because a kernel computes several of them. A reduction or a scatter also reads its
+// arguments.
 double place_seconds(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   const Machine *m = p->machine;
@@ -24,7 +25,8 @@ double place_seconds(const Placer *p, NodeId n) {
   double times = (double)region_times(p->g, node->region),
          result = (double)sharding_elements(p->g, &node->dims, &p->result.computed[n]);
   if (cls == CONTRACT)
-    return (place_work(p, n) + 2 * m->half * (result + elements_read(p, n)) * times) / m->flops;
+    return (place_work(p, n) + 2 * m->half * (result + elements_read(p, n)) * times) /
+           machine_flops(m, (Dtype)graph_node(p->g, node->args[0])->type);
   double moved = cls == POINTWISE || cls == MOVE ? result : 2 * result;
   if (cls == REDUCE || node->op == OP_SCATTER_ADD) moved += elements_read(p, n);
   return moved * dtype_bytes((Dtype)node->type) * times / m->memory_rate;
