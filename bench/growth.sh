@@ -1,8 +1,9 @@
 #!/bin/sh
 # What grows with models and meshes, beside the goals of meshc: seconds, memory, and whether the answer is right.
 #   bench/growth.sh        GPT with 768 layers under ZeRO-3 and sequence parallelism on 2x4 processors; a model of 10,000
-#                          parameters; a memory budget that no recomputation of a 7B model meets; the growth of every
-#                          pass (suite_growth, by counts, if it is built); a step on 64 local processors
+#                          parameters; a value with 2,000 readers; a memory budget that no recomputation of a 7B model
+#                          meets; the growth of every pass (suite_growth, by counts, if it is built); a step on 64 local
+#                          processors
 # Each line says what was measured, the goal and their ratio; FAIL before it says that the goal is missed.
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
@@ -39,6 +40,15 @@ awk 'BEGIN {
   for (i = 0; i < n; i++) printf "h%d = tanh(h%d + p%d)\n", i + 1, i, i
   printf "loss = mean(h%d)\ntrain loss { optimizer = sgd(lr = 0.1), steps = 1 }\n", n}' >"$tmp/params.mesh"
 goal "10,000 parameters" 1 1000 0 check "$tmp/params.mesh"
+
+awk 'BEGIN {
+  n = 2000
+  print "dim b = 64, d = 8, h = 16, k = 4\ninput x[b, d]\nparam w[d, h] ~ glorot(d, h)"
+  for (i = 0; i < n; i++) printf "param p%d[h, k] = 1\n", i
+  print "y = tanh(sum[d](x * w))\ns0 = 0"
+  for (i = 0; i < n; i++) printf "s%d = s%d + mean[b, k](square(sum[h](y * p%d)))\n", i + 1, i, i
+  printf "loss = square(s%d)\ntrain loss { optimizer = sgd(lr = 0.1), steps = 1 }\n", n}' >"$tmp/readers.mesh"
+goal "2,000 readers of one split value, 2x2" 1 1000 0 check "$tmp/readers.mesh" --mesh rows=2,cols=2 --layout b=rows,h=cols
 
 goal "Llama 7B on 8, a budget that is refused" 3 1000 7 check examples/llama.mesh --set b=32 --set t=2048 --set groups=32 \
   --set queries=1 --set half=64 --set k=128 --set ff=11008 --set vocab=32000 --set depth=32 --set train.precision=bf16 \

@@ -23,6 +23,7 @@ static void split_carry(Improve *m, NodeId n, int axis, int k) {
   sharding_unsplit(at, axis);
   if (k >= 0) axes_append(&at->split[k], axis);
   m->p->result.settled[n] = *at;
+  crowds_note(m->p, n);
   trial_wait_users(m, n);
 }
 

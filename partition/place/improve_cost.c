@@ -65,14 +65,21 @@ static void add_window(const Improve *m, NodeId n, const Read *u, const Sharding
   if (graph_node(m->g, u->node)->op == OP_WINDOW) add_needs_behind(m, n, u->node, r, MAX_WINDOWS);
 }
 
+static void add_need(const Improve *m, const Sharding *need, Reads *r) {
+  for (int a = 0; a < m->g->mesh->naxes; a++)
+    if (!axes_has(need->partial, a)) add_dim(&r->axis[a], sharding_dim_of(need, a));
+}
+
 void improve_needs(const Improve *m, NodeId n, Reads *r) {
+  const Crowd *crowd = crowd_of(m->p, n);
   memset(r, 0, sizeof *r);
-  for (const Read *u = reads_of(m->p, n); u->node || u->output; u++) {
+  for (uint32_t i = 0; crowd && i < crowd->asked.n; i++)
+    if (crowd->asked.at[i].n) add_need(m, &crowd->asked.at[i].need, r);
+  for (const Read *u = reads_of(m->p, n) + (crowd ? crowd->n : 0); u->node || u->output; u++) {
     Sharding need = need_of(m->p, u);
-    for (int a = 0; a < m->g->mesh->naxes; a++) {
-      if (!axes_has(need.partial, a)) add_dim(&r->axis[a], sharding_dim_of(&need, a));
-      r->axis[a].shown |= u->output && m->g->output.at[u->output - 1].kind == OUT_VALUE;
-    }
+    add_need(m, &need, r);
+    for (int a = 0; a < m->g->mesh->naxes && u->output; a++)
+      r->axis[a].shown |= m->g->output.at[u->output - 1].kind == OUT_VALUE;
     if (u->node && op_row((Op)graph_node(m->g, u->node)->op)->cls == WINDOW)
       add_window(m, n, u, &need, r);
   }

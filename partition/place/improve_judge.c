@@ -5,6 +5,7 @@
 Placer improve_copy(const Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
   Placer out = *p;
+  out.crowds = NULL;
   out.result.computed = arena_copy(p->arena, p->result.computed, n * sizeof(Sharding));
   out.result.settled = arena_copy(p->arena, p->result.settled, n * sizeof(Sharding));
   out.inner = arena_copy(p->arena, p->inner, n * sizeof *p->inner);

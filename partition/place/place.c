@@ -169,14 +169,19 @@ uint64_t place_asked(const PlaceGraph *of, const Graph *g, const Layout *layout)
 static Placer *place_all(Placer *p) {
   uint32_t n = graph_count(p->g);
   resolve_requests(p);
+  p->crowds = crowds_new(p);
   for (NodeId u = 1; u <= n; u++) {
     bug_context("place", u);
     p->chosen = u - 1;
     place_choose(p, u);
+    crowds_note(p, u);
   }
   p->chosen = n;
   place_settle_carries(p);
-  for (NodeId u = n; u > 0; u--) place_pull_back(p, u);
+  for (NodeId u = n; u > 0; u--) {
+    place_pull_back(p, u);
+    crowds_note(p, u);
+  }
   return p;
 }
 

@@ -24,7 +24,7 @@ static void find_reads(PlaceGraph *p, Arena *a, const Graph *g) {
 }
 
 const Read *outputs_of(const Placer *p, NodeId n) {
-  const Read *r = reads_of(p, n);
+  const Read *r = reads_of(p, n) + p->graph->readers[p->graph->crowd[n]];
   while (r->node) r++;
   return r;
 }
@@ -118,6 +118,7 @@ const PlaceGraph *place_graph(Arena *a, const Graph *whole) {
   place_find_marks(p, a, whole);
   const Graph *g = place_without_marks(a, p, whole);
   find_reads(p, a, g);
+  place_find_crowds(p, a, g);
   find_roles(p, a, g);
   find_carries(p, a, g);
   find_given(p, a, g);

@@ -64,6 +64,7 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
     at->split[k] = split;
     at->rule[axis] = settled->rule[axis];
   }
+  crowds_note(p, n);
   trial_wait_users(m, n);
   return trial_end(m, true);
 }
@@ -326,6 +327,7 @@ static void make_all_moves(Improve *m, Placer *p) {
 
 void place_improve(Placer *p) {
   Placer now = improve_copy(p);
+  now.crowds = p->crowds; // place_finish ends the counts of p
   place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = improve_new(scratch, p, &now);

@@ -23,7 +23,11 @@ bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId bu
   while (window_passes_dim(graph_node(p->g, arg), d)) arg = graph_node(p->g, arg)->args[0];
   if (arg == p->as_gathered && axis == p->gathered_axis) return true;
   value[0] = arg;
-  for (int v = 0; v < n; v++)
+  for (int v = 0; v < n; v++) {
+    if (crowd_of(p, value[v])) {
+      if (crowd_gathers(p, value[v], axis, but)) return true;
+      continue;
+    }
     for (const Read *r = reads_of(p, value[v]); r->node; r++) {
       if (r->node == but || r->node > p->chosen) continue;
       if (window_passes_dim(graph_node(p->g, r->node), d)) {
@@ -31,7 +35,8 @@ bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId bu
         continue;
       }
       Sharding need = read_sharding(p, r->node, r->arg);
-      if (!axes_has(need.partial, axis) && sharding_dim_of(&need, axis) < 0) return true;
+      if (needs_whole(&need, axis)) return true;
     }
+  }
   return false;
 }

@@ -7,9 +7,12 @@
 // OUT_VALUE output returns n. Returns false if these shardings differ, or if n has no user and no
 // update.
 static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *shown) {
-  bool any = false;
+  const Crowd *crowd = crowd_of(p, n);
+  bool any = crowd != NULL;
   *shown = false;
-  for (const Read *r = reads_of(p, n); r->node || r->output; r++) {
+  if (crowd && !crowd_agrees(crowd)) return false;
+  if (crowd) *out = *crowd_ask(crowd, crowd->n - 1);
+  for (const Read *r = reads_of(p, n) + (crowd ? crowd->n : 0); r->node || r->output; r++) {
     if (r->output && p->g->output.at[r->output - 1].kind == OUT_VALUE) {
       *shown = true;
       continue;
@@ -37,6 +40,7 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
 // if users need different shardings, or if no window reads n with a halo.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   bool any = false, window = false;
+  if (crowd_of(p, n)) return false; // no window is among them
   for (const Read *r = reads_of(p, n); r->node; r++) {
     Sharding need = need_of(p, r);
     for (int j = 0; j < graph_node(p->g, n)->dims.n; j++) {
@@ -114,10 +118,15 @@ static bool is_at_hand(const Placer *p, NodeId n, int axis, int depth) {
 // Sets *replicated to whether some reader needs n replicated over the axis, and *split to whether
 // some reader needs n otherwise or an output returns n.
 static void find_readers(const Placer *p, NodeId n, int axis, bool *replicated, bool *split) {
+  const Crowd *crowd = crowd_of(p, n);
   *replicated = *split = false;
-  for (const Read *r = reads_of(p, n); r->node || r->output; r++) {
+  for (uint32_t i = 0; crowd && i < crowd->asked.n; i++) {
+    if (crowd->asked.at[i].n)
+      *(needs_whole(&crowd->asked.at[i].need, axis) ? replicated : split) = true;
+  }
+  for (const Read *r = reads_of(p, n) + (crowd ? crowd->n : 0); r->node || r->output; r++) {
     Sharding need = need_of(p, r);
-    bool whole = sharding_dim_of(&need, axis) < 0 && !axes_has(need.partial, axis);
+    bool whole = needs_whole(&need, axis);
     *replicated |= whole;
     *split |= !whole || (r->output && p->g->output.at[r->output - 1].kind == OUT_VALUE);
   }
@@ -176,6 +185,7 @@ static void settle(Placer *p, NodeId n) {
 
 void place_finish(Placer *p) {
   const Mesh *mesh = p->g->mesh;
+  p->crowds = NULL;
   for (int axis = 0; axis < mesh->naxes; axis++)
     if (mesh->axis[axis].size > 1) place_gathers(p, axis);
   for (int axis = 0; axis < mesh->naxes; axis++)

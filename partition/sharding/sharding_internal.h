@@ -119,6 +119,9 @@ struct PlaceGraph {
   bool *fed;        // [node] it depends on an input or a carry; weights do not
   Subject *subject; // [node]
   bool *sums;       // [node] it adds gradients of micro-batches (place_sums.c)
+  uint32_t *crowd;  // [node] its number among the values with many readers (place_crowd.c), 0: it
+                    // has few
+  uint32_t ncrowds, *readers; // [crowd] the number of nodes that read the value
   // Marks of `checkpoint` that are set aside (place_marks.c).
   NodeId *marked;                      // [node] of such a mark: the value that it marks; else 0
   NodeId *mark;                        // [node] the first such mark of the value, 0: none
@@ -137,6 +140,21 @@ void place_find_marks(PlaceGraph *p, Arena *a, const Graph *g);
 // is the same.
 const Graph *place_without_marks(Arena *a, const PlaceGraph *p, const Graph *g);
 
+// -- place_crowd.c
+// Fills p->crowd and p->readers.
+void place_find_crowds(PlaceGraph *p, Arena *a, const Graph *g);
+
+// A sharding that readers of a value ask for, and the number of those readers.
+typedef struct Asked {
+  Sharding need;
+  uint32_t n;
+} Asked;
+// What all nodes that read a value ask for.
+typedef struct Crowd {
+  uint32_t n, *ask; // [read] 1 + index into `asked`; 0: the reader has no shardings yet
+  VEC(Asked) asked; // some may have no reader any more
+} Crowd;
+
 // Values of Placer.forced; from FORCED_FIRST on: FORCED_FIRST + slot that the axis must split.
 enum { FORCED_FREE, FORCED_NONE, FORCED_FIRST };
 
@@ -149,6 +167,7 @@ typedef struct Placer {
   const Request **request; // [node]
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
+  Crowd *crowds;      // [PlaceGraph.crowd] of values with many readers; NULL: nothing is counted
   NodeId chosen;      // id of the last node that has shardings
   uint8_t *forced;    // forced[n * MAX_AXES + a]: what axis a must split of node n: a slot
                       // (place_choose.c), nothing, or what place_choose chooses
@@ -162,6 +181,21 @@ typedef struct Placer {
   bool silent;   // lower makes no reason texts
   const Machine *machine;
 } Placer;
+// Returns new counts, without readers, for p->crowds.
+Crowd *crowds_new(const Placer *p);
+// Counts anew what node u asks for. To be called after each change of its shardings.
+void crowds_note(Placer *p, NodeId u);
+// Returns what is counted of the readers of n; NULL: each has to be asked.
+static inline Crowd *crowd_of(const Placer *p, NodeId n) {
+  return p->crowds && p->graph->crowd[n] ? &p->crowds[p->graph->crowd[n]] : NULL;
+}
+// Returns what the reader at this place of the list of reads asks for. It must have shardings.
+const Sharding *crowd_ask(const Crowd *c, uint32_t read);
+// Returns whether all readers ask for the same. All must have shardings.
+bool crowd_agrees(const Crowd *c);
+// Returns whether a node other than `but` needs n, whose readers are counted, replicated over the
+// axis.
+bool crowd_gathers(const Placer *p, NodeId n, int axis, NodeId but);
 // The shardings chosen for one node; state_of copies them, and state_set restores them.
 typedef struct State {
   Sharding computed, settled;
@@ -172,6 +206,7 @@ static inline State state_of(const Placer *p, NodeId n) {
 }
 static inline void state_set(Placer *p, NodeId n, State s) {
   p->result.computed[n] = s.computed, p->result.settled[n] = s.settled, p->inner[n] = s.inner;
+  crowds_note(p, n);
 }
 // Clears the shardings of n and calls place_choose, which chooses them. Returns whether the new
 // shardings differ from the old ones.
@@ -185,6 +220,10 @@ static inline const Read *reads_of(const Placer *p, NodeId n) {
 const Read *outputs_of(const Placer *p, NodeId n);
 // Returns the sharding in which reader r, a node or an output, reads its value.
 Sharding need_of(const Placer *p, const Read *r);
+// Returns whether a reader that asks for this needs the value replicated over the axis.
+static inline bool needs_whole(const Sharding *need, int axis) {
+  return !axes_has(need->partial, axis) && sharding_dim_of(need, axis) < 0;
+}
 // Returns a reader as text: "add at line 45", "the output y", "the update of w".
 const char *reader_text(Arena *a, const Graph *g, const Read *r);
 // Returns the role of dim j of argument i of node n from the table of the graph. The role says what

@@ -6,7 +6,8 @@
 // must be at most LIMIT: 1 is proportional, 2 quadratic. Counts do not depend on the machine's
 // load.
 //
-//   suite_growth            models of 16 and 64 layers, and of 250 and 1000 parameters
+//   suite_growth            models of 16 and 64 layers, and of 250 and 1000 parameters, also of
+//                           parameters that all meet one value
 //   suite_growth FEW MANY   the transformer with these numbers of layers
 #include <fcntl.h>
 #include <math.h>
@@ -121,33 +122,69 @@ static void layers(const char *meshc, const char *file, int few, int many) {
 
 // -- many parameters -----------------------------------------------------------------------------
 
-// kept: the values before the loss are recomputed in the backward pass.
-static bool count_params(const char *meshc, int n, bool kept, const char *file, Passes *out) {
-  char model[] = "/tmp/meshc-growth-XXXXXX.mesh";
-  int fd = mkstemps(model, 5);
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-  if (!f) return false;
+// A model with as many parameters as it is told.
+typedef struct Wide {
+  const char *what;
+  void (*write)(FILE *f, int n);
+  const char *mesh, *layout; // NULL: one processor
+} Wide;
+
+static void write_params(FILE *f, int n) {
   fprintf(f, "dim b = 4, d = 8\ninput x[b, d]\n");
   for (int i = 0; i < n; i++) fprintf(f, "param p%d[d] = 0\n", i);
   fprintf(f, "h0 = x\n");
   for (int i = 0; i < n; i++) fprintf(f, "h%d = tanh(h%d + p%d)\n", i + 1, i, i);
-  fprintf(f, "loss = mean(%s(h%d))\n", kept ? "checkpoint" : "", n);
+}
+
+static void write_chain(FILE *f, int n) {
+  write_params(f, n);
+  fprintf(f, "loss = mean(h%d)\n", n);
+}
+
+// The values before the loss are recomputed in the backward pass.
+static void write_checkpoint(FILE *f, int n) {
+  write_params(f, n);
+  fprintf(f, "loss = mean(checkpoint(h%d))\n", n);
+}
+
+// All parameters are multiplied with one value.
+static void write_readers(FILE *f, int n) {
+  fprintf(f, "dim b = 64, d = 8, h = 16, k = 4\ninput x[b, d]\nparam w[d, h] ~ glorot(d, h)\n");
+  for (int i = 0; i < n; i++) fprintf(f, "param p%d[h, k] = 1\n", i);
+  fprintf(f, "y = tanh(sum[d](x * w))\ns0 = 0\n");
+  for (int i = 0; i < n; i++)
+    fprintf(f, "s%d = s%d + mean[b, k](square(sum[h](y * p%d)))\n", i + 1, i, i);
+  fprintf(f, "loss = square(s%d)\n", n);
+}
+
+static const Wide wide[] = {
+    {"parameters", write_chain, NULL, NULL},
+    {"parameters, a checkpoint", write_checkpoint, NULL, NULL},
+    {"readers of one split value", write_readers, "rows=2,cols=2", "b=rows,h=cols"},
+};
+
+static bool count_wide(const char *meshc, const Wide *of, int n, const char *file, Passes *out) {
+  char model[] = "/tmp/meshc-growth-XXXXXX.mesh";
+  int fd = mkstemps(model, 5);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  if (!f) return false;
+  of->write(f, n);
   fprintf(f, "train loss { optimizer = sgd(lr = 0.1), steps = 1 }\n");
   bool good = fclose(f) == 0;
-  const char *const argv[] = {meshc, "check", model, "-v", NULL};
+  const char *const argv[] = {meshc,    "check",    model,      "-v", of->mesh ? "--mesh" : NULL,
+                              of->mesh, "--layout", of->layout, NULL};
   good = good && run(argv, file);
   unlink(model);
   read_passes(file, out);
   return good && out->n;
 }
 
-static void params(const char *meshc, bool kept, const char *file) {
+static void grow_wide(const char *meshc, const Wide *of, const char *file) {
   Passes x, y;
-  const char *what = kept ? "parameters, a checkpoint" : "parameters";
-  if (count_params(meshc, NARROW, kept, file, &x) && count_params(meshc, MIDDLE, kept, file, &y))
-    compare(&x, &y, (double)MIDDLE / NARROW, what);
+  if (count_wide(meshc, of, NARROW, file, &x) && count_wide(meshc, of, MIDDLE, file, &y))
+    compare(&x, &y, (double)MIDDLE / NARROW, of->what);
   else
-    failed++, printf("FAIL meshc_counted ends with an error, %s\n", what);
+    failed++, printf("FAIL meshc_counted ends with an error, %s\n", of->what);
 }
 
 int main(int argc, char **argv) {
@@ -160,7 +197,8 @@ int main(int argc, char **argv) {
   if (argc == 3)
     layers(meshc, file, atoi(argv[1]), atoi(argv[2]));
   else
-    layers(meshc, file, 16, 64), params(meshc, false, file), params(meshc, true, file);
+    layers(meshc, file, 16, 64);
+  for (size_t i = 0; argc != 3 && i < countof(wide); i++) grow_wide(meshc, &wide[i], file);
   unlink(file);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
