@@ -70,9 +70,13 @@ static int64_t batch_parts(const Session *s, const SearchChoice *c) {
   return axes_size(c->mesh, micro_batch_axes(s, c, false));
 }
 
-bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n) {
+static int64_t batch_rows(const Session *s) {
   const Graph *g = s->model->graph;
-  int64_t rows = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->size, parts = batch_parts(s, c);
+  return dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->size;
+}
+
+bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n) {
+  int64_t rows = batch_rows(s), parts = batch_parts(s, c);
   return rows % n == 0 && (rows / n % parts == 0 || rows % parts != 0);
 }
 
@@ -80,6 +84,11 @@ int64_t planner_next_number(const Session *s, const SearchChoice *c, int64_t n, 
   for (int64_t next = n + (n + 1) / 2; next <= most; next++)
     if (planner_rows_divide(s, c, next)) return next;
   return 0;
+}
+
+int64_t micro_rows_each(const Micro *m, const SearchChoice *c) {
+  int64_t rows = batch_rows(m->s), parts = batch_parts(m->s, c);
+  return rows % parts ? rows : rows / parts;
 }
 
 bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n) {

@@ -16,8 +16,8 @@
 //      far is refined at once: then fewer others may be faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried
-// (planner_small.c). At last micro-batches are tried that memory does not ask for
-// (planner_faster.c).
+// (planner_small.c). Where nothing fits, micro-batches of single rows are tried (planner_single.c).
+// At last micro-batches are tried that memory does not ask for (planner_faster.c).
 #include <math.h>
 #include <string.h>
 
@@ -222,5 +222,6 @@ void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {
     micro_try_all(&m);
   else
     try_fastest(&m);
+  micro_try_single(&m);
   micro_try_faster(&m);
 }

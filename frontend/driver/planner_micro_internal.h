@@ -2,6 +2,7 @@
 //
 //   planner_micro.c    layouts that memory excludes, the fastest first
 //   planner_small.c    all of them, where the space of layouts is small
+//   planner_single.c   micro-batches of single rows, where nothing else fits
 //   planner_faster.c   layouts that fit, where smaller parts may fit a cache
 //   planner_divided.c  prices with micro-batches, within a limit of work
 #ifndef FRONTEND_PLANNER_MICRO_H
@@ -36,6 +37,8 @@ Axes micro_batch_axes(const Session *s, const SearchChoice *c, bool soft);
 // Returns whether a step may have n micro-batches under the layout, and is then compiled in a few
 // seconds.
 bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n);
+// Returns the number of micro-batches with which a processor has one row of each.
+int64_t micro_rows_each(const Micro *m, const SearchChoice *c);
 // Prices a layout with n micro-batches. hint: as for price_layout. Returns false if it cannot be
 // compiled, or if no work is left for it.
 bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint, SearchChoice *out);
@@ -55,6 +58,10 @@ bool micro_is_excluded(const SearchTask *t, const SearchChoice *c);
 // -- planner_small.c
 // Tries all layouts that memory excludes and that may take less time than the best choice.
 void micro_try_all(Micro *m);
+
+// -- planner_single.c
+// If nothing fits, tries micro-batches of single rows.
+void micro_try_single(Micro *m);
 
 // -- planner_faster.c
 // Tries layouts that fit the memory, with micro-batches that may make them faster.

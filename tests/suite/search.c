@@ -8,6 +8,7 @@
 //                   layouts written by hand
 //   joint search    with soft rules, ZeRO and little memory, the search finds the lowest price of all
 //   micro-batches   with little memory, the search finds the lowest price with 1 to 8 micro-batches
+//   single rows     with less memory still, it finds what fits only in micro-batches of one row
 //   price           the price of a layout is near the prediction for the whole program
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
@@ -519,6 +520,52 @@ static void divide_case(const char *path, const char *mesh, double share) {
   arena_free(l.s.arena);
 }
 
+// Returns the least memory that any layout of `all` needs with n micro-batches.
+static double least_divided(const Loaded *l, const SearchResult *all, int64_t n) {
+  Session *s = arena_new_of(l->s.arena, Session);
+  SearchTask t = l->task;
+  double least = (double)INFINITY;
+  if (!planner_accumulated(&l->s, n, s) || !planner_prices(s, NULL, &t)) return least;
+  for (uint32_t i = 0; i < all->npriced; i++) {
+    const SearchChoice *c = &all->priced[i];
+    SearchPrice p;
+    if (t.price(t.pricer, c->mesh, &c->layout, (SearchHint){.as_is = true}, &p))
+      least = fmin(least, p.peak);
+  }
+  return least;
+}
+
+// Leaves as much memory as the smallest program needs that has micro-batches of one row. A search
+// that does not price all layouts must find one that fits.
+static const char *divide_to_rows(Loaded *l) {
+  Arena *a = l->s.arena;
+  const Graph *g = l->s.model->graph;
+  l->task.memory = (double)INFINITY;
+  const SearchResult *all = joint_search(a, &l->task, true);
+  int64_t rows = dim_get(g->dims, g->spec.data[DATA_TRAIN].over)->size;
+  l->task.memory = least_divided(l, all, rows);
+  SearchResult *some = joint_search(a, &l->task, false);
+  bool before = some->n > 0;
+  planner_divide(&l->s, &l->task, some);
+  printf("    %.0f bytes, %lld rows: %u with micro-batches; %s\n", l->task.memory, (long long)rows,
+         some->ndivided,
+         some->n ? layout_option(a, some->at[0].mesh, &some->at[0].layout) : "nothing fits");
+  if (before) return "it fits without micro-batches: the case is none";
+  return some->n ? NULL : "nothing was found";
+}
+
+static void rows_case(const char *path, const char *mesh) {
+  Loaded l;
+  printf("  %s on %s, micro-batches of one row\n", path, mesh);
+  if (!load(&l, path, mesh, "none")) {
+    count(path, "single rows", "the model cannot be planned");
+    return;
+  }
+  const char *wrong = with_prices(&l);
+  count(path, "single rows", wrong ? wrong : divide_to_rows(&l));
+  arena_free(l.s.arena);
+}
+
 // Prices a choice of micro-batches, with short models.
 static bool price_divided(const Loaded *l, SearchChoice *c) {
   Session *s = arena_new_of(l->s.arena, Session);
@@ -626,6 +673,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < countof(small); i++)
     for (int share = 75; share > 25 && wanted(argc, argv, small[i]); share -= 25)
       divide_case(small[i], "rows=4", share / 100.0);
+  if (wanted(argc, argv, "examples/iris.mesh")) rows_case("examples/iris.mesh", "rows=4");
   if (wanted(argc, argv, "examples/llama.mesh")) long_case();
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path))
