@@ -138,7 +138,19 @@ static void count_units(GpuEmit *g) {
 static void find_lane(GpuEmit *g) {
   Emit *e = &g->e;
   g->lane = g->plan.team == TEAM_WARP ? keep_bits(e, g->thread, GPU_WARP - 1) : g->thread;
+  if (g->plan.columns > 1) g->lane = LLVMBuildUDiv(e->b, g->thread, i64_of(e, g->plan.columns), "");
   g->leader = g->plan.team == TEAM_THREAD ? NULL : int_equal(e, g->lane, i64_of(e, 0));
+}
+
+// Sets the unit and the part of the block where several divide a unit.
+static void find_part(GpuEmit *g) {
+  Emit *e = &g->e;
+  if (g->plan.unit_parts == 1) return;
+  LLVMValueRef parts = i64_of(e, g->plan.unit_parts),
+               unit = LLVMBuildUDiv(e->b, g->chunk, parts, "");
+  g->part = LLVMBuildURem(e->b, g->chunk, parts, "");
+  g->from = int_add(e, record_field(g, offsetof(GpuRecord, from)), unit);
+  g->to = int_add(e, g->from, i64_of(e, 1));
 }
 
 // Emits the items of the block and its partial row, or its part of an item.
@@ -148,6 +160,7 @@ static void emit_items(GpuEmit *g) {
     gpu_row_part(g);
     return;
   }
+  find_part(g);
   LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
   gpu_cells_make(g);

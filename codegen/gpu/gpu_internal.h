@@ -5,7 +5,8 @@
 //   item      a unit or, where the vector loop is an outer loop, one element of it in a unit
 //   team      the threads that compute an item together: one thread, a warp of 32, or the block.
 //             Few long items are divided among blocks: then each block computes a part of an item
-//             (GpuPlan.row_parts)
+//             (GpuPlan.row_parts). A block may also have several neighbouring items at a time, and a
+//             team for each (GpuPlan.columns)
 //   leader    the first thread of a team; it alone stores what the team has one of
 //   spread    the inner loops whose rounds are divided among the threads of a team; each thread
 //             runs the rounds of the other inner loops one after the other, inside of them
@@ -19,6 +20,7 @@
 //
 // Files, each using only those before it:
 //
+//   gpu_columns.c   decides which blocks have several items side by side (no LLVM)
 //   gpu_plan.c      decides teams, spread loops, types of cells, grain (no LLVM)
 //   gpu_plan_why.c  says why, for those who read a plan (no LLVM)
 //   gpu_device.c    what the two targets do differently: numbers of threads, barriers, shuffles,
@@ -148,6 +150,11 @@ typedef struct GpuPlan {
   int64_t elements; // elements of the outer vector loop in a full unit; 1 without it
   bool narrow;      // whether the numbers of all items fit 31 bits
   LoopSet spread;   // the spread loops
+  // TEAM_BLOCK: how many items, which are neighbours along an outer vector loop, the block computes
+  // at a time (gpu_columns.c). Thread t belongs to item t % columns. A power of two up to GPU_WARP.
+  int columns;
+  int unit_parts; // blocks that divide the items of a unit among them, `columns` items each; 1:
+                  // none
   // TEAM_BLOCK: how many blocks divide the positions of an item among them (gpu_row_parts.c). 1: a
   // block has them all.
   int row_parts;
@@ -172,6 +179,14 @@ typedef struct GpuPlan {
 // of an H100.
 enum { GPU_SHOWN_CAPABILITY = 90 };
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
+// Lets blocks compute several items at a time if that gives a GPU more to do. In *p, where a thread
+// computes an item of an outer vector loop, sets team, spread, columns, threads and unit_parts.
+// positions: the inner loops whose rounds threads may divide.
+void gpu_columns_plan(const Kernel *k, LoopSet positions, GpuPlan *p);
+// Returns the threads of a team. TEAM_THREAD, TEAM_WARP or TEAM_BLOCK.
+int gpu_plan_team(const GpuPlan *p);
+// Returns how many blocks divide the units of one block among them; 1: there is one.
+int gpu_plan_parts(const GpuPlan *p);
 // Returns the bytes of scratch memory of a kernel whose items are divided (GpuPlan.row_parts).
 int64_t gpu_row_scratch(const Kernel *k, const GpuPlan *p);
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
@@ -252,12 +267,13 @@ typedef struct GpuEmit {
   GpuCell *cell;         // GPU_CELLS of each reduction (gpu_cell_count)
   int slot;              // number of the current position among those that are kept
   LLVMValueRef span[2];  // positions of the block: span[0]..span[1]-1; NULL: all
+  LLVMValueRef part;     // number of the block among those that divide a unit; NULL: it is alone
   LLVMValueRef count[MAX_LOOPS]; // of each outer loop: its rounds, or blocks of the vector loop
 } GpuEmit;
 
 // -- gpu_device.c
 static inline int gpu_team_threads(const GpuEmit *g) {
-  return g->plan.team == TEAM_WARP ? GPU_WARP : g->threads;
+  return g->plan.team == TEAM_WARP ? GPU_WARP : g->threads / g->plan.columns;
 }
 static inline bool gpu_is_emulated(const GpuEmit *g) { return g->opt->target == GPU_EMULATED; }
 LLVMValueRef gpu_thread(GpuEmit *g); // an i64, as all numbers of threads and blocks

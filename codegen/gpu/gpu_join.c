@@ -79,18 +79,27 @@ void gpu_cells_fold(GpuEmit *g, int phase) {
 
 // -- joins --------------------------------------------------------------------------------------
 
-static LLVMValueRef join_warp(GpuEmit *g, const GpuCell *c) {
+// columns: only threads whose numbers differ by a multiple of it are joined.
+static LLVMValueRef join_warp(GpuEmit *g, const GpuCell *c, int columns) {
   LLVMValueRef x = cell_value(g, c);
-  for (int lane = GPU_WARP / 2; lane > 0; lane /= 2)
+  for (int lane = GPU_WARP / 2; lane >= columns; lane /= 2)
     x = emit_join(&g->e, c->op, c->type, x, gpu_shuffle(g, GPU_SHUFFLE_XOR, x, lane));
   return x;
 }
 
-// Emits the address of the result of warp number `warp` for cell number i.
-static LLVMValueRef warp_slot(GpuEmit *g, int i, LLVMValueRef warp) {
-  Emit *e = &g->e;
-  LLVMValueRef at = int_add(e, warp, i64_of(e, i * (g->threads / GPU_WARP)));
-  return emit_at(e, e->i64, gpu_shared(g), at);
+// What threads of several warps join through shared memory.
+typedef struct WarpJoin {
+  GpuEmit *g;
+  int columns;         // as in join_warp
+  LLVMValueRef column; // the thread's number among them
+} WarpJoin;
+
+// Emits the address of the result of warp number `warp` for cell number i, in the thread's column.
+static LLVMValueRef warp_slot(const WarpJoin *j, int i, LLVMValueRef warp) {
+  Emit *e = &j->g->e;
+  LLVMValueRef at = int_add(e, warp, i64_of(e, i * (j->g->threads / GPU_WARP)));
+  if (j->columns > 1) at = int_add(e, int_mul(e, at, i64_of(e, j->columns)), j->column);
+  return emit_at(e, e->i64, gpu_shared(j->g), at);
 }
 
 LLVMValueRef gpu_cell_join_warps(GpuEmit *g, const GpuCell *c) {
@@ -107,32 +116,36 @@ LLVMValueRef gpu_cell_join_warps(GpuEmit *g, const GpuCell *c) {
   return all;
 }
 
-static LLVMValueRef join_slots(GpuEmit *g, int i, const GpuCell *c) {
-  LLVMValueRef all = gpu_read(g, c->type, warp_slot(g, i, i64_of(&g->e, 0)), GPU_SHARED);
+static LLVMValueRef join_slots(const WarpJoin *j, int i, const GpuCell *c) {
+  GpuEmit *g = j->g;
+  LLVMValueRef all = gpu_read(g, c->type, warp_slot(j, i, i64_of(&g->e, 0)), GPU_SHARED);
   for (int w = 1; w < g->threads / GPU_WARP; w++) {
-    LLVMValueRef x = gpu_read(g, c->type, warp_slot(g, i, i64_of(&g->e, w)), GPU_SHARED);
+    LLVMValueRef x = gpu_read(g, c->type, warp_slot(j, i, i64_of(&g->e, w)), GPU_SHARED);
     all = emit_join(&g->e, c->op, c->type, all, x);
   }
   return all;
 }
 
 // The first barrier lets all threads read what the shared memory had before.
-static void join_block(GpuEmit *g, int n, const GpuCell *cell, LLVMValueRef *value) {
+static void join_block(GpuEmit *g, int columns, int n, const GpuCell *cell, LLVMValueRef *value) {
   Emit *e = &g->e;
   LLVMValueRef lane = keep_bits(e, g->thread, GPU_WARP - 1), warp = right_by(e, g->thread, 5);
+  WarpJoin j = {g, columns, keep_bits(e, g->thread, columns - 1)};
   gpu_barrier(g);
-  LLVMBasicBlockRef done = if_begin(e, int_equal(e, lane, i64_of(e, 0)));
+  LLVMBasicBlockRef done = if_begin(e, int_less(e, lane, i64_of(e, columns)));
   for (int i = 0; i < n; i++)
-    gpu_write(g, cell[i].type, warp_slot(g, i, warp), value[i], GPU_SHARED);
+    gpu_write(g, cell[i].type, warp_slot(&j, i, warp), value[i], GPU_SHARED);
   if_end(e, done);
   gpu_barrier(g);
-  for (int i = 0; i < n; i++) value[i] = join_slots(g, i, &cell[i]);
+  for (int i = 0; i < n; i++) value[i] = join_slots(&j, i, &cell[i]);
 }
 
 void gpu_cells_join(GpuEmit *g, int n, const GpuCell *cell, bool block, LLVMValueRef *value) {
   bool thread = g->plan.team == TEAM_THREAD && !block;
-  for (int i = 0; i < n; i++) value[i] = thread ? cell_value(g, &cell[i]) : join_warp(g, &cell[i]);
+  int columns = block ? 1 : g->plan.columns;
+  for (int i = 0; i < n; i++)
+    value[i] = thread ? cell_value(g, &cell[i]) : join_warp(g, &cell[i], columns);
   if (n && g->threads > GPU_WARP && (block || g->plan.team == TEAM_BLOCK))
-    join_block(g, n, cell, value);
+    join_block(g, columns, n, cell, value);
 }
 #endif

@@ -297,14 +297,26 @@ static void numbered_item(GpuEmit *g, LLVMValueRef i) {
   if_end(e, done);
 }
 
+// Emits the number of the thread's team in its block.
+static LLVMValueRef team_number(GpuEmit *g) {
+  switch (g->plan.team) {
+  case TEAM_THREAD: return g->thread;
+  case TEAM_WARP: return right_by(&g->e, g->thread, 5);
+  default: return keep_bits(&g->e, g->thread, g->plan.columns - 1);
+  }
+}
+
 void gpu_items(GpuEmit *g) {
   Emit *e = &g->e;
   gpu_entry_statements(g);
-  int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / gpu_team_threads(g);
-  LLVMValueRef first = g->plan.team == TEAM_THREAD ? g->thread
-                       : g->plan.team == TEAM_WARP ? right_by(e, g->thread, 5)
-                                                   : i64_of(e, 0);
+  int teams = g->threads / gpu_plan_team(&g->plan);
+  LLVMValueRef first = team_number(g);
   LLVMValueRef n = int_mul(e, int_sub(e, g->to, g->from), i64_of(e, unit_items(g)));
+  if (g->part) {
+    LLVMValueRef before = int_mul(e, g->part, i64_of(e, teams));
+    first = int_add(e, before, first);
+    n = int_add(e, before, i64_of(e, teams));
+  }
   EmitLoop l = loop_begin(e, first, n, i64_of(e, teams));
   numbered_item(g, l.var);
   loop_end(e, &l);

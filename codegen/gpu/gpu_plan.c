@@ -3,6 +3,7 @@
 // GpuPlan. Words: gpu_internal.h.
 //
 //   a thread an item   an outer vector loop, short inner loops, or none
+//   columns            few long items of an outer vector loop: some to a block (gpu_columns.c)
 //   a warp an item     inner loops of up to WARP_ROUNDS rounds
 //   tiles of results   products of matrices (gpu_product_plan.c)
 //   tiles of scores    attention (gpu_scores_plan.c)
@@ -72,7 +73,8 @@ static bool has_rows(const Kernel *k) {
   return false;
 }
 
-static void choose_team(const Kernel *k, GpuPlan *p) {
+// items: whether teams compute items, and not parts of another form (GpuTeam).
+static void choose_team(const Kernel *k, bool items, GpuPlan *p) {
   LoopSet parallel = parallel_loops(k, p), inner = inner_loops(k);
   bool serial = (loops_of(0, k->nouter) & ~parallel) != 0, rows = has_rows(k);
   int64_t n = kernel_rounds(k, inner & parallel);
@@ -89,6 +91,7 @@ static void choose_team(const Kernel *k, GpuPlan *p) {
     p->threads = (int)ceil_div(n, GPU_WARP) * GPU_WARP;
   p->serial = serial;
   if (serial) p->grain = ALL_UNITS;
+  if (items && p->team == TEAM_THREAD && n > SHORT_ROUNDS) gpu_columns_plan(k, inner & parallel, p);
 }
 
 // -- positions in registers, neighbours ---------------------------------------------------------
@@ -195,14 +198,14 @@ static void choose_row_parts(const Kernel *k, GpuPlan *p) {
   p->row_parts = (int)clamp64(n / LEAST_PART, 1, clamp64(BLOCKS / units, 1, MOST_PARTS));
 }
 
-static int team_threads(const GpuPlan *p) {
-  return p->team == TEAM_THREAD ? 1 : p->team == TEAM_WARP ? GPU_WARP : p->threads;
+int gpu_plan_team(const GpuPlan *p) {
+  return p->team == TEAM_THREAD ? 1 : p->team == TEAM_WARP ? GPU_WARP : p->threads / p->columns;
 }
 
 // -- grain --------------------------------------------------------------------------------------
 
 static void choose_grain(const Kernel *k, GpuPlan *p) {
-  int64_t items = size_times(kernel_units(k), p->elements), teams = p->threads / team_threads(p);
+  int64_t items = size_times(kernel_units(k), p->elements), teams = p->threads / gpu_plan_team(p);
   int64_t each = items >= MANY_ITEMS ? THREAD_ITEMS : 1, n;
   if (p->blocked && p->vecs > 1) each = p->vecs;
   n = teams * each / p->elements;
@@ -223,7 +226,7 @@ static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
   if (x->kind == K_ACCUM && gpu_accum_in_row(k, s))
     return p->kept ? size_times(n, kernel_chunk_units(k)) : n;
   if (x->level == LEVEL_INNER)
-    n = size_times(n, ceil_div(kernel_rounds(k, p->spread), team_threads(p)));
+    n = size_times(n, ceil_div(kernel_rounds(k, p->spread), gpu_plan_team(p)));
   return x->kind == K_ACCUM ? size_times(n, kernel_units(k)) : n;
 }
 
@@ -316,6 +319,8 @@ static void choose_scores(const Kernel *k, GpuPlan *p) {
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   GpuPlan p = {.blocked = k->vector >= 0 && k->vector < k->nouter,
                .elements = 1,
+               .columns = 1,
+               .unit_parts = 1,
                .dep = arena_array(a, LoopSet, k->nstmts + 1),
                .place = arena_array(a, uint8_t, k->nstmts + 1),
                .cell = arena_array(a, Dtype, k->nstmts + 1)};
@@ -327,17 +332,17 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
     p.dep[s] = stmt_loops(k, p.dep, &k->stmt[s]);
     p.place[s] = place_of(k, &p, &k->stmt[s], p.dep[s]);
   }
-  choose_team(k, &p);
+  bool scores = gpu_scores_plan(k, p.dep, opt->capability, &p.scores),
+       product = !scores && gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles);
+  choose_team(k, !scores && !product, &p);
   choose_kept(k, &p, p.grain != 0);
   choose_vecs(k, &p);
   choose_row_parts(k, &p);
   choose_grain(k, &p);
   choose_fold(k, &p);
   choose_cells(k, &p);
-  if (gpu_scores_plan(k, p.dep, opt->capability, &p.scores))
-    choose_scores(k, &p);
-  else if (gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles))
-    choose_tiles(k, &p);
+  if (scores) choose_scores(k, &p);
+  if (product) choose_tiles(k, &p);
   if (gpu_scatter_plan(a, k, p.dep, &p.owners)) choose_owners(&p);
   return p;
 }
@@ -356,16 +361,15 @@ static int64_t combine_blocks(const Kernel *k, const GpuPlan *p) {
   return clamp64(ceil_div(most, GPU_WARP), 1, 1024);
 }
 
-// Returns GpuEntry.parts.
-static int parts_of(const GpuPlan *p) {
+int gpu_plan_parts(const GpuPlan *p) {
   if (rows_in_parts(p)) return p->row_parts;
   if (p->team == TEAM_OWNERS) return p->owners.owners * p->owners.groups;
-  return in_parts(p) ? p->tiles.parts : 0;
+  return in_parts(p) ? p->tiles.parts : p->unit_parts;
 }
 
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
   bool combines = accum_offset(k, k->nstmts) > 0 || in_parts(p);
-  int shared = 8 * p->joins * (p->threads / GPU_WARP), all = 8 * p->threads;
+  int shared = 8 * p->joins * (p->threads / GPU_WARP) * p->columns, all = 8 * p->threads;
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
   if (p->team == TEAM_OWNERS) shared = gpu_scatter_shared(&p->owners);
@@ -375,7 +379,7 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
                     .threads = p->threads,
                     .combine_threads = combines ? GPU_COMBINE_THREADS : 0,
                     .grain = p->grain,
-                    .parts = parts_of(p),
+                    .parts = gpu_plan_parts(p),
                     .shared = shared,
                     .combine_shared = combines ? 8 * GPU_COMBINE_THREADS : 0,
                     .combine_blocks = combines ? combine_blocks(k, p) : 0,
@@ -413,6 +417,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
     return arena_printf(a, "%s, %d threads and %s for each block", gpu_product_print(a, &p->tiles),
                         p->threads, grain);
   if (p->team == TEAM_OWNERS) return gpu_scatter_print(a, &p->owners);
+  if (p->columns > 1 || p->unit_parts > 1)
+    return arena_printf(a, "%d threads for each item, %d item%s for each block, spread: %s",
+                        gpu_plan_team(p), p->columns, plural(p->columns), spread_text(a, k, p));
   if (rows_in_parts(p))
     return arena_printf(a, "%d blocks for each item, %d threads for each block, spread: %s%s",
                         p->row_parts, p->threads, spread_text(a, k, p), more);

@@ -14,6 +14,8 @@ static const char *items_why(Arena *a, const Kernel *k, const GpuPlan *p) {
   if (sums_rows(k))
     return p->kept ? "all items add to one row, which fits the registers of a team"
                    : "all items add to one row";
+  if (p->blocked && p->team == TEAM_BLOCK)
+    return "items are few and long, and neighbours in memory";
   if (p->blocked) return "items that are neighbours in memory have neighbouring threads";
   LoopSet inner = (((LoopSet)1 << (k->nouter + k->ninner)) - 1) & ~(((LoopSet)1 << k->nouter) - 1);
   int64_t n = kernel_rounds(k, inner);

@@ -143,13 +143,6 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
 
 static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
 
-// Returns how many blocks of a launch divide the units of one block among them (GpuEntry.parts). Of
-// products in parts wave_seconds counts the parts.
-static double parts_of(const GpuPlan *p) {
-  if (rows_in_parts(p)) return p->row_parts;
-  return p->team == TEAM_OWNERS ? (double)p->owners.owners * p->owners.groups : 1;
-}
-
 // Returns the seconds of a scatter whose rows have owners, on all processors of the GPU. A block
 // reads the indices of all terms in runs, in each of which a thread reads one, and adds the terms
 // of its own rows one after the other. It waits for memory in each run and for each of its terms.
@@ -230,7 +223,7 @@ static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, KnownKe
     w->owners += owners_seconds(s, &plan->owners, extent);
     w->reread += owners_reread(&plan->owners, extent);
   }
-  w->blocks += ceil(sim_size(s, set->units) / grain) * parts_of(plan);
+  w->blocks += ceil(sim_size(s, set->units) / grain) * gpu_plan_parts(plan);
 }
 
 // Returns the launches of a kernel after the first one: those of further phases (GpuEntry.phases),

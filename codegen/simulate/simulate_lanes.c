@@ -22,33 +22,45 @@ enum {
 };
 
 static double team_of(const GpuPlan *p) {
-  return p->team == TEAM_WARP ? GPU_WARP : p->team == TEAM_BLOCK ? p->threads : 1;
+  return p->team == TEAM_WARP || p->team == TEAM_BLOCK ? gpu_plan_team(p) : 1;
 }
 
-// Returns the loop along which threads that are neighbours have neighbouring elements, or -1.
+// The loop along which threads that are neighbours have neighbouring elements, or -1, and how many
+// of them have.
+typedef struct Lanes {
+  int loop, together;
+} Lanes;
+
 static int lane_loop(const Kernel *k, const GpuPlan *p) {
+  if (p->columns > 1) return k->vector;
   if (p->spread && k->vector >= 0 && (p->spread >> k->vector & 1)) return k->vector;
   for (int l = k->nouter + k->ninner - 1; l >= 0 && p->spread; l--)
     if (p->spread >> l & 1) return l;
   return p->blocked ? k->vector : k->nouter - 1;
 }
 
-// Returns the cost of an access through pointer `ptr`. lanes: the loop along which the lanes are,
-// or -1.
-static double pointer_cost(const Kernel *k, int ptr, int lanes) {
-  int64_t stride = lanes >= 0 ? k->ptr[ptr].stride[lanes] : 0;
-  return stride > 1 || stride < -1 ? SECTOR : (double)dtype_bytes(k->ptr[ptr].type);
+static Lanes lanes_of(const Kernel *k, const GpuPlan *p) {
+  return (Lanes){lane_loop(k, p), p->columns > 1 ? p->columns : GPU_WARP};
 }
 
-static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of, int lanes) {
+// Returns the cost of an access through pointer `ptr`. Few neighbours leave a part of a sector
+// unread.
+static double pointer_cost(const Kernel *k, int ptr, Lanes lanes) {
+  int64_t stride = lanes.loop >= 0 ? k->ptr[ptr].stride[lanes.loop] : 0;
+  double bytes = (double)dtype_bytes(k->ptr[ptr].type);
+  if (stride == 0) return bytes;
+  return stride > 1 || stride < -1 ? SECTOR : fmax(bytes, (double)SECTOR / lanes.together);
+}
+
+static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of, Lanes lanes) {
   int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
-  bool apart = index != NO_STMT && lanes >= 0 && (of[index] >> lanes & 1);
+  bool apart = index != NO_STMT && lanes.loop >= 0 && (of[index] >> lanes.loop & 1);
   double cost = apart ? SECTOR : pointer_cost(k, s->index, lanes);
   return s->kind == K_SCATTER ? 2 * cost : cost;
 }
 
 // Returns the cost of a statement for one thread. A K_DOT loads both factors of each term.
-static double thread_cost(const Kernel *k, const KStmt *s, const LoopSet *of, int lanes) {
+static double thread_cost(const Kernel *k, const KStmt *s, const LoopSet *of, Lanes lanes) {
   if (sim_is_access(s)) return access_cost(k, s, of, lanes);
   if (s->kind == K_DOT)
     return sim_dot_terms(k, s) *
@@ -119,7 +131,7 @@ double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, con
                        double live) {
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
-  int lanes = lane_loop(k, plan);
+  Lanes lanes = lanes_of(k, plan);
   bool *computed = arena_array(scratch, bool, k->nstmts + 1);
   if (plan->team == TEAM_SCORES) gpu_scores_computed(k, &plan->scores, computed);
   double all = 0;

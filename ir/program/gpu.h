@@ -30,7 +30,7 @@ typedef struct GpuEntry {
   // Launches of `run`, one after the other, on the same records: each computes a phase. 0: there is
   // one, which computes all.
   int phases;
-  int parts; // blocks of `run` that divide the units of one block among them; 0: there is one
+  int parts; // blocks of `run` that divide the units of one block among them; 0, 1: there is one
   int shared, combine_shared; // bytes of dynamic shared memory
   int64_t combine_blocks;     // blocks in x of the grid of `combine`
   // Bytes of scratch memory in which `run` leaves results to `combine` or to later phases, for each

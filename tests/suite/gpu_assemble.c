@@ -158,6 +158,7 @@ static void hand_made(Arena *a, const char *ptxas, int sample) {
   kernel_cases_add(150);
   window_cases_add();
   row_cases_add();
+  column_cases_add();
   int n = cases_all(&cases);
   Kernels k = {0};
   for (int i = 0; i < n; i += sample) vec_push(a, k) = &cases[i].k;

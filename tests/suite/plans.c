@@ -26,7 +26,7 @@ static const struct {
     {"mlp", "--mesh rows=2,cols=2", "", "", "", NULL},
     {"mlp", "--processors 8 --set b=256 --set d=512", "--set h=1024", "--set h=64", "model",
      "the model: "},
-    {"mlp", "--processors 8 --set b=1024 --set d=512 --set h=64", "", "--machine h100x8",
+    {"mlp", "--processors 8 --set b=2048 --set d=512 --set h=64", "", "--machine h100x8",
      "machine memory", "both are alike now: "},
     {"mlp", "--processors 8 --set b=256 --set d=512 --set h=1024", "", "--memory 1060KiB", "memory",
      "the memory limit: "},

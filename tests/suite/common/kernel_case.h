@@ -46,12 +46,14 @@ int case_reduce(Case *c, Op op, Dtype t, int phase, int a);
 void case_store(Case *c, int p, KLevel level, int phase, int a);
 void case_accum(Case *c, Op op, Dtype t, int p, KLevel level, int phase, int a);
 
-// -- kernel_cases.c, window_cases.c, tile_cases.c, scatter_cases.c, row_cases.c: the cases
+// -- kernel_cases.c, window_cases.c, tile_cases.c, scatter_cases.c, row_cases.c, column_cases.c: the
+// cases
 void kernel_cases_add(int randoms); // with so many random kernels
 void window_cases_add(void);
 void tile_cases_add(void);    // products of matrices
 void scatter_cases_add(void); // kernels that only scatter
 void row_cases_add(void);     // few rows of many elements
+void column_cases_add(void);  // few columns of many elements
 
 // Runs all cases, or the one that argv[1] names, at every vector width. Prints the line of totals
 // and returns the exit code. case_seed: start of the random numbers.
