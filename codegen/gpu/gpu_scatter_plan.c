@@ -11,15 +11,16 @@
 // have the same rows, and other columns. A row to which most terms go is the work of its owner
 // alone.
 //
-// The gradient of an embedding with 1024 terms and 768 columns has 10 owners of rows, each of which
-// is 3 blocks of 256 threads. Owner 4 has rows 4, 14, 24 and so on: neighbouring rows may be
-// frequent together, as they are in a vocabulary that is sorted by frequency.
+// The gradient of an embedding with 1024 terms and 768 columns has 128 owners of rows, each of
+// which is 3 blocks of 256 threads. Owner 4 has rows 4, 132, 260 and so on: neighbouring rows may
+// be frequent together, as they are in a vocabulary that is sorted by frequency.
 #include "codegen/gpu/gpu_scatter.h"
 
 enum {
   MOST_THREADS = 256,
   MOST_BLOCKS = 512, // enough for the multiprocessors of any GPU
-  LEAST_TERMS = 32   // for each owner
+  LEAST_TERMS = 64,  // fewer have no owners
+  OWNED_TERMS = 8    // for each owner: it waits for one after the other
 };
 
 static LoopSet moving(const Kernel *k, const KPtr *p) {
@@ -63,13 +64,13 @@ bool gpu_scatter_plan(Arena *a, const Kernel *k, const LoopSet *dep, GpuOwners *
   int64_t width = kernel_rounds(k, columns), terms = kernel_rounds(k, all & ~columns);
   int threads = (int)clamp64(ceil_div(width, GPU_WARP) * GPU_WARP, GPU_WARP, MOST_THREADS);
   int groups = (int)clamp64(ceil_div(width, threads), 1, MOST_BLOCKS);
-  int owners = (int)clamp64(terms / LEAST_TERMS, 1, MOST_BLOCKS / groups);
+  int owners = (int)clamp64(terms / OWNED_TERMS, 1, MOST_BLOCKS / groups);
   *o = (GpuOwners){.terms = all & ~columns,
                    .columns = columns,
                    .threads = threads,
                    .groups = groups,
                    .owners = owners};
-  return owners > 1;
+  return owners > 1 && terms >= LEAST_TERMS;
 }
 
 int gpu_scatter_shared(const GpuOwners *o) { return 4 * o->threads / GPU_WARP; }
