@@ -10,10 +10,12 @@
 
 #include "frontend/driver/foresee.h"
 
+// -- planner_meshes.c
 // Sets *mesh to the *n meshes to search, in the session's arena: all shapes of `processors`
 // processors, or the model's mesh if `processors` is 0. Every mesh has the axes that `layout(...)`
 // in the model names. Returns false after an error, which says that no mesh has them all.
 MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh);
+// -- planner_samples.c
 // Fills *out, the input of the search: the graph that --for and --fetch select, and the nmeshes
 // meshes on which it is to be placed. The search is to return the `keep` cheapest layouts. *out is
 // in the session's arena. Returns false after an error.
@@ -24,10 +26,17 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 MUST_USE bool planner_prices(Session *s, const Selected *of, SearchTask *out);
 // Returns what the programs of a task of planner_prices are for.
 const Selected *planner_selected(const SearchTask *t);
+// -- planner.c
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
 // Searches layouts and, where memory excludes some, micro-batches. Sets *out to the best choices.
 // Returns false after an error, which says that no layout fits and names the smallest.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
+// Replaces the layout of the model, and the number of its micro-batches, by those that `plan`
+// recommends for its mesh. Returns false after an error.
+MUST_USE bool planner_choose(Session *s);
+// -- planner_micro.c
+// Adds to *r, the result of a search, the choices with micro-batches.
+void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // -- planner_divided.c
 // Returns whether micro-batches may be tried for a step of this purpose: it is a training step
 // without micro-batches that computes the same with them.
@@ -39,14 +48,13 @@ bool planner_may_divide(const Session *s, const SearchTask *t);
 bool planner_rows_divide(const Session *s, const SearchChoice *c, int64_t n);
 // Returns the least such number of at least 1.5 n and at most `most`, or 0 if there is none.
 int64_t planner_next_number(const Session *s, const SearchChoice *c, int64_t n, int64_t most);
-// Adds to *r, the result of a search, the choices with micro-batches.
-void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // Sets *out to the session s with its model built with n micro-batches. Returns false if it cannot
 // be built; that is no error.
 MUST_USE bool planner_accumulated(const Session *s, int64_t n, Session *out);
 // Builds the model of s anew with n micro-batches. Its epochs are not counted yet. Returns false if
 // it cannot be built.
 MUST_USE bool planner_take_accumulated(Session *s, int64_t n);
+// -- planner_whole.c
 // Sets the price of a choice to that of its whole program, which `check` predicts. Returns false
 // after an error.
 MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);
@@ -63,8 +71,5 @@ MUST_USE bool planner_compare(Session *s, const Selected *of, const SearchTask *
 // Returns whether the price of x is better: it fits the memory, and takes less time. Of choices
 // that do not fit the one that needs less memory is better.
 bool planner_better(const SearchTask *t, const SearchChoice *x, const SearchChoice *y);
-// Replaces the layout of the model, and the number of its micro-batches, by those that `plan`
-// recommends for its mesh. Returns false after an error.
-MUST_USE bool planner_choose(Session *s);
 
 #endif

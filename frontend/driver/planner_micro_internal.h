@@ -5,6 +5,7 @@
 //   planner_single.c   micro-batches of single rows, where nothing else fits
 //   planner_faster.c   layouts that fit, where smaller parts may fit a cache
 //   planner_divided.c  prices with micro-batches, within a limit of work
+//   planner_alike.c    which layouts are tried, and whose programs are equal
 #ifndef FRONTEND_PLANNER_MICRO_H
 #define FRONTEND_PLANNER_MICRO_H
 
@@ -66,6 +67,8 @@ void micro_try_single(Micro *m);
 // -- planner_faster.c
 // Tries layouts that fit the memory, with micro-batches that may make them faster.
 void micro_try_faster(Micro *m);
+
+// -- planner_alike.c
 // Returns whether more micro-batches may make a choice faster than the best one.
 bool micro_may_gain(const Micro *m, const SearchChoice *c);
 // Sorts the candidates from number `first` on by their time without recomputation.

@@ -210,9 +210,6 @@ static void add_priced(const Work *w, const SavedChoice *layout) {
 
 // -- why ----------------------------------------------------------------------------------------
 
-// Prices that differ by less than this share are alike, as in the search (planner_better).
-static const double ALIKE = 1e-3;
-
 // How the layouts to use of then and of now compare with some parts of now.
 typedef struct Duel {
   bool known, won, lost; // both have a price; that of now is better, or worse
@@ -228,8 +225,8 @@ static Duel duel(const Work *w, uint32_t from) {
   double more = fit != fits ? fit - fits
                 : fits      ? d.now.seconds / d.then.seconds - 1
                             : d.now.peak / d.then.peak - 1;
-  d.won = d.known && more < -ALIKE;
-  d.lost = d.known && more > ALIKE;
+  d.won = d.known && more < -SEARCH_ALIKE;
+  d.lost = d.known && more > SEARCH_ALIKE;
   return d;
 }
 

@@ -21,8 +21,6 @@
 
 #include "partition/search/choices_internal.h"
 
-// Prices that differ by this share are alike.
-static const double ALIKE = 1e-3;
 // Recomputation leaves at least so much of the time of a step.
 static const double LEAST_TIME = 0.85;
 // Recomputation leaves at least so much of what it left at least so far.
@@ -116,8 +114,8 @@ static void price_some(Joint *j, const TriedList *list, int most, double left) {
 // Returns whether the prices differ by less than rules that hardly do anything change them.
 static bool priced_alike(const Tried *x, const Tried *y) {
   const SearchPrice *p = &x->choice.price, *q = &y->choice.price;
-  return fabs(p->seconds - q->seconds) <= ALIKE * q->seconds &&
-         fabs(p->peak - q->peak) <= ALIKE * q->peak;
+  return fabs(p->seconds - q->seconds) <= SEARCH_ALIKE * q->seconds &&
+         fabs(p->peak - q->peak) <= SEARCH_ALIKE * q->peak;
 }
 
 // Returns the choice with fewest rules and axes that is priced like the best one.

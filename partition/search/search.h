@@ -75,6 +75,9 @@ typedef struct SearchSample {
   double weight, memory;   // may be negative; memory may be 0
 } SearchSample;
 
+// Prices that differ by less than this share are alike: then fewer rules are better.
+static const double SEARCH_ALIKE = 1e-3;
+
 typedef struct SearchChoice SearchChoice;
 
 typedef struct SearchTask {

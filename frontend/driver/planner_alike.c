@@ -1,0 +1,59 @@
+// Chooses which layouts are tried with micro-batches: those that may become faster than the best
+// choice, the fastest first, and of layouts with equal programs the simplest.
+#include <stdlib.h>
+
+#include "frontend/driver/planner_micro_internal.h"
+
+// Micro-batches make a step shorter by at most about so much, where their values fit a cache.
+static const double GAIN = 0.15;
+
+static uint32_t soft_rules(const SearchChoice *c) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->layout.n; i++) n += c->layout.rule[i].soft;
+  return n;
+}
+
+// Orders candidates by their time without recomputation; of equal ones the simplest is first.
+static int by_unlimited(const void *x, const void *y) {
+  const Candidate *a = x, *b = y;
+  double s = micro_unlimited(&a->choice->price), t = micro_unlimited(&b->choice->price);
+  if (s != t) return s < t ? -1 : 1;
+  uint32_t m = a->choice->layout.n, n = b->choice->layout.n;
+  if (m == n) m = soft_rules(a->choice), n = soft_rules(b->choice);
+  if (m == n) m = a->order, n = b->order;
+  return m < n ? -1 : m > n;
+}
+
+void micro_sort(CandidateList *list, uint32_t first) {
+  if (list->n > first) qsort(list->at + first, list->n - first, sizeof *list->at, by_unlimited);
+}
+
+// Returns the axes over which a rule, or else a soft rule, of the layout splits the batch.
+static Axes any_batch_axes(const Session *s, const SearchChoice *c) {
+  Axes axes = micro_batch_axes(s, c, false);
+  return axes.n ? axes : micro_batch_axes(s, c, true);
+}
+
+// Returns whether the programs of both are equal with other micro-batches, too, by all figures that
+// are known: a batch that is split becomes too short for its axes. A soft rule that splits it as a
+// rule does makes no difference.
+static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
+  const SearchPrice *p = &x->price, *q = &y->price;
+  return micro_unlimited(p) == micro_unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
+         p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
+         x->accumulate == y->accumulate &&
+         axes_equal(any_batch_axes(m->s, x), any_batch_axes(m->s, y));
+}
+
+uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i) {
+  const SearchChoice *c = list->at[i].choice;
+  uint32_t first = i;
+  for (uint32_t k = i;
+       k-- > 0 && micro_unlimited(&list->at[k].choice->price) == micro_unlimited(&c->price);)
+    if (are_equal(m, list->at[k].choice, c)) first = k;
+  return first;
+}
+
+bool micro_may_gain(const Micro *m, const SearchChoice *c) {
+  return (1 - GAIN) * micro_unlimited(&c->price) < micro_best_seconds(m);
+}
