@@ -15,20 +15,14 @@
 //                      layout is proven optimal.
 //   4. rank            estimates candidates of step 1 in this way to find ranks 2..keep
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "ir/base/hash.h"
-#include "partition/search/space_internal.h"
+#include "partition/search/search_internal.h"
 
 enum {
-  FIRST = 64,               // number of candidates of lowest bound that step 1 keeps for a view
-  FIRST_ESTIMATED = 8,      // number of these that step 1 estimates
-  MAX_ESTIMATED = 2000,     // number of layouts that step 3 estimates, at most
-  MORE_ESTIMATED = 100,     // number of layouts that step 4 estimates, at most, in all
-  MAX_CANDIDATES = 1 << 21, // number of candidates that are kept at once
-  PAIRS = 1 << 12,          // entries of the hash table for pairs of axes
-  MAX_BOUNDS = 50000000     // number of bounds that step 1 or step 2 computes, at most
+  FIRST_ESTIMATED = 8,  // number of candidates of each view that step 1 estimates
+  MAX_ESTIMATED = 2000, // number of layouts that step 3 estimates, at most
+  MORE_ESTIMATED = 100  // number of layouts that step 4 estimates, at most, in all
 };
 
 // A layout may cost less than its lower bound, because the bound combines costs of single axes and
@@ -36,269 +30,6 @@ enum {
 // cost (tests/suite/search.c measures it). A layout is therefore excluded only if its bound exceeds
 // the cost of a kept layout by that share.
 enum { SLACK = 100 };
-
-typedef struct Candidate {
-  double bound; // lower bound, in seconds, of the layout
-  uint32_t view;
-  uint16_t set[MAX_AXES]; // [k] set of axis k: index into AxisKind.set
-  uint16_t pairs;         // number of pairs of axes whose exact cost has raised the bound
-} Candidate;
-
-// The key of the table of exact costs: two axes, by kind (size and link), and the sets of dims that
-// they split.
-typedef struct PairKey {
-  uint32_t kind[2], set[2];
-} PairKey;
-typedef struct PairEntry {
-  PairKey key;
-  const PairBound *pair;
-} PairEntry;
-
-typedef struct Search {
-  Space space;
-  Bounds *bounds;
-  const SearchTask *task;
-  Arena *a;
-  VEC(Candidate) candidate;
-  VEC(Candidate) estimated;
-  VEC(Candidate) first_of_views; // candidates that step 1 has collected
-  const PartTable *parts;
-  PairEntry *pair; // hash table of PAIRS slots, open addressing
-  SearchResult *result;
-  double unexplored; // lowest bound of the branches that were not explored, INFINITY: none
-  // The fields below are set for search_axes.
-  const View *view;
-  double limit;         // branches whose bound reaches this are skipped
-  uint32_t bounds_left; // budget: bounds that may still be computed
-  bool first;           // true in step 1: only the FIRST candidates are kept
-  Candidate now;        // the axes assigned so far
-} Search;
-
-static const AxisKind *kind_at(const Search *s, int k) {
-  return s->space.kind.at[s->view->kind[k]];
-}
-
-static int64_t size_at(const Search *s, int k) {
-  return s->view->mesh->axis[s->view->order[k]].size;
-}
-
-// -- candidates ---------------------------------------------------------------------------------
-
-// Returns false if the layouts in which axis k splits `set` are also reached by another choice.
-// Axes of one kind (size and link) are interchangeable, so the numbers of their sets must not fall
-// from axis to axis. Two axes with equal sets act like one larger axis. If all shapes of meshes are
-// searched, another mesh has that larger axis.
-static bool is_new(const Search *s, int k, uint32_t set) {
-  for (int j = 0; j < k; j++) {
-    if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
-    if (s->task->nmeshes > 1 && !s->task->named_axes &&
-        kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set])
-      return false;
-  }
-  return true;
-}
-
-// Inserts candidate c into s->candidate. In step 1 of the search this is a sorted list of at most
-// FIRST candidates of lowest bound. The candidate of highest bound is dropped from a full list.
-static void keep_first(Search *s, const Candidate *c) {
-  uint32_t i = s->candidate.n;
-  if (i < FIRST)
-    vec_push(s->a, s->candidate) = *c;
-  else
-    i--;
-  for (; i > 0 && c->bound < s->candidate.at[i - 1].bound; i--)
-    s->candidate.at[i] = s->candidate.at[i - 1];
-  s->candidate.at[i] = *c;
-  if (s->candidate.n == FIRST) s->limit = s->candidate.at[FIRST - 1].bound;
-}
-
-static void add_candidate(Search *s, double bound) {
-  s->now.bound = bound;
-  if (s->first)
-    keep_first(s, &s->now);
-  else if (s->candidate.n < MAX_CANDIDATES)
-    vec_push(s->a, s->candidate) = s->now;
-  else
-    s->unexplored = fmin(s->unexplored, bound);
-}
-
-// Returns whether axis k can split the dims of `set`. Each dim needs at least one element for each
-// processor along the axes 0..k that split the dim.
-static bool fits(const Search *s, int k, uint32_t set) {
-  DimSet own = kind_at(s, k)->set[set], common = 0;
-  for (int j = 0; j < k; j++) common |= own & kind_at(s, j)->set[s->now.set[j]];
-  for (uint32_t d = 0; common >> d; d++) {
-    int64_t parts = common >> d & 1 ? size_at(s, k) : 1;
-    for (int j = 0; j < k && parts > 1; j++)
-      if (kind_at(s, j)->set[s->now.set[j]] >> d & 1) parts *= size_at(s, j);
-    if (parts > s->space.dim[d]->size) return false;
-  }
-  return true;
-}
-
-// Returns whether several axes of the current layout split one dim. Only then does the order of the
-// axes matter.
-static bool has_order(const Search *s) {
-  DimSet seen = 0, twice = 0;
-  for (int k = 0; k < s->view->mesh->naxes; k++) {
-    DimSet set = kind_at(s, k)->set[s->now.set[k]];
-    twice |= seen & set;
-    seen |= set;
-  }
-  return twice != 0;
-}
-
-// Searches depth-first, by branch and bound, from axis k on. Axes 0..k-1 have their sets of dims in
-// s->now, and every completion costs at least `bound` seconds. A branch is skipped when its bound
-// reaches s->limit. When MAX_BOUNDS bounds have been computed, s->unexplored records the lowest
-// bound of the layouts left out. Results are proven only below that bound.
-static void search_axes(Search *s, int k, double bound) {
-  if (k == s->view->mesh->naxes) {
-    if (s->view->first || has_order(s)) add_candidate(s, bound);
-    return;
-  }
-  bounds_enter(s->bounds, k);
-  for (uint32_t i = 0; i < kind_at(s, k)->n; i++) {
-    if (!is_new(s, k, i) || !fits(s, k, i)) continue;
-    if (!s->bounds_left) {
-      s->unexplored = fmin(s->unexplored, bound);
-      return;
-    }
-    s->bounds_left--;
-    double with = fmax(bound, bounds_with(s->bounds, k, i, s->limit));
-    if (with >= s->limit) continue;
-    s->now.set[k] = (uint16_t)i;
-    if (k + 1 < s->view->mesh->naxes) bounds_assign(s->bounds, k, i);
-    search_axes(s, k + 1, with);
-  }
-}
-
-static void begin_view(Search *s, uint32_t view) {
-  s->view = &s->space.view.at[view];
-  s->now = (Candidate){.view = view};
-  bounds_begin(s->bounds, s->view->mesh->naxes, s->view->kind);
-}
-
-// Collects the candidates (a mesh with the dims that each axis splits) whose lower bound is below
-// `limit` seconds. Does so for all views, which are meshes with an order of their axes.
-static void search_views(Search *s, double limit) {
-  s->first = false;
-  s->limit = limit;
-  s->candidate.n = 0;
-  s->unexplored = (double)INFINITY;
-  s->bounds_left = MAX_BOUNDS;
-  for (uint32_t i = 0; i < s->space.view.n; i++) {
-    begin_view(s, i);
-    search_axes(s, 0, 0);
-  }
-}
-
-// Returns the number of layouts that the search covers. Layouts that differ only in the order of
-// the axes of a mesh are counted once.
-static double count_layouts(const Search *s) {
-  double all = 0;
-  for (uint32_t i = 0; i < s->space.view.n; i++) {
-    const View *v = &s->space.view.at[i];
-    double of_mesh = v->first;
-    for (int k = 0; k < v->mesh->naxes; k++) of_mesh *= s->space.kind.at[v->kind[k]]->n;
-    all += of_mesh;
-  }
-  return all;
-}
-
-static bool before(const Candidate *a, const Candidate *b) {
-  if (a->bound != b->bound) return a->bound < b->bound;
-  if (a->view != b->view) return a->view < b->view;
-  return memcmp(a->set, b->set, sizeof a->set) < 0;
-}
-
-// Restores the heap of candidates, which has the lowest bound first, after the bound of entry i has
-// risen.
-static void sift_down(Search *s, uint32_t i) {
-  Candidate *c = s->candidate.at;
-  for (;;) {
-    uint32_t least = i;
-    for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < s->candidate.n; child++)
-      if (before(&c[child], &c[least])) least = child;
-    if (least == i) return;
-    Candidate t = c[i];
-    c[i] = c[least], c[least] = t;
-    i = least;
-  }
-}
-
-static void drop_first(Search *s) {
-  s->candidate.at[0] = s->candidate.at[--s->candidate.n];
-  sift_down(s, 0);
-}
-
-// -- pairs of axes ------------------------------------------------------------------------------
-
-// Returns the exact cost of two axes with the dims that they split, estimated on a mesh of these
-// two axes only. `v` is a mesh with an order of its axes.
-static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2],
-                                      const PairKey *key) {
-  Arena *a = arena_new();
-  Mesh both = {.naxes = 2,
-               .axis = {v->mesh->axis[v->order[axis[0]]], v->mesh->axis[v->order[axis[1]]]}};
-  View view = {.mesh = &both, .order = {0, 1}};
-  DimSet set[2];
-  Layout layout;
-  for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
-  if (!space_layout(&s->space, a, &view, set, &layout))
-    BUG("a pair of axes splits a dim too often");
-  PartCosts together = cost_in_parts(a, s->task, s->parts, &both, &layout);
-  const PairBound *pair = bounds_pair(s->bounds, s->parts, &together);
-  arena_free(a);
-  return pair;
-}
-
-// Returns the entry of the hash table of axis pairs that has this key, or else a free entry.
-// Returns NULL if the table is full and lacks the key.
-static PairEntry *find_pair(Search *s, const PairKey *key) {
-  uint64_t h = hash_bytes(FNV_START, key, sizeof *key);
-  for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
-    PairEntry *e = &s->pair[i];
-    if (!e->pair || !memcmp(&e->key, key, sizeof *key)) return e;
-  }
-  return NULL;
-}
-
-// Sets axis[] to pair number n, from 0, of all pairs of the `naxes` axes of a mesh. Returns false
-// if there are n pairs or fewer.
-static bool nth_pair(int naxes, int n, int axis[2]) {
-  for (axis[0] = 0; axis[0] < naxes; axis[0]++)
-    for (axis[1] = axis[0] + 1; axis[1] < naxes; axis[1]++)
-      if (n-- == 0) return true;
-  return false;
-}
-
-// Raises the lower bound of candidate c by the exact cost of two of its axes. The bound is computed
-// again with these two axes first, then the other axes. Returns true if the pair had to be
-// estimated, false if its cost was known or the table of pairs is full.
-static bool tighten(Search *s, Candidate *c, const int axis[2]) {
-  const View *v = &s->space.view.at[c->view];
-  const uint32_t *of = v->kind;
-  PairKey key = {{of[axis[0]], of[axis[1]]}, {c->set[axis[0]], c->set[axis[1]]}};
-  uint32_t kind[MAX_AXES] = {key.kind[0], key.kind[1]}, set[MAX_AXES] = {key.set[0], key.set[1]};
-  int n = 2;
-  for (int k = 0; k < v->mesh->naxes; k++)
-    if (k != axis[0] && k != axis[1]) kind[n] = of[k], set[n++] = c->set[k];
-  PairEntry *e = find_pair(s, &key);
-  c->pairs++;
-  if (!e) return false;
-  bool isnew = !e->pair;
-  if (isnew) *e = (PairEntry){key, estimate_pair(s, v, axis, &key)};
-  bounds_begin_pair(s->bounds, n, kind, e->pair, key.set);
-  for (int k = 2; k < n; k++) {
-    bounds_enter(s->bounds, k);
-    c->bound = fmax(c->bound, bounds_with(s->bounds, k, set[k], (double)INFINITY));
-    bounds_assign(s->bounds, k, set[k]);
-  }
-  return isnew;
-}
-
-// -- the best -----------------------------------------------------------------------------------
 
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
   if (a->cost.seconds != b->cost.seconds) return a->cost.seconds < b->cost.seconds;
@@ -398,26 +129,39 @@ static bool was_estimated(const Search *s, const Candidate *c) {
 // `most` estimates are made. worst(s) is the cost of the first or of the last layout of the result.
 // Returns the lowest bound among the candidates that were not estimated.
 static double estimate_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
-  for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
+  candidates_sort(s);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
     Candidate *c = &s->candidate.at[0];
-    int axis[2], naxes = s->space.view.at[c->view].mesh->naxes;
+    bool estimated;
     if (!most) return fmin(s->unexplored, c->bound);
-    if (naxes > 2 && nth_pair(naxes, c->pairs, axis)) {
-      most -= tighten(s, c, axis);
-      sift_down(s, 0);
+    if (pairs_tighten(s, c, &estimated)) {
+      most -= estimated;
+      candidates_sink(s);
       continue;
     }
     if (!was_estimated(s, c)) estimate_candidate(s, c), most--;
-    drop_first(s);
+    candidates_drop_first(s);
   }
   return s->unexplored;
+}
+
+// Returns the number of layouts that the search covers. Layouts that differ only in the order of
+// the axes of a mesh are counted once.
+static double count_layouts(const Search *s) {
+  double all = 0;
+  for (uint32_t i = 0; i < s->space.view.n; i++) {
+    const View *v = &s->space.view.at[i];
+    double of_mesh = v->first;
+    for (int k = 0; k < v->mesh->naxes; k++) of_mesh *= s->space.kind.at[v->kind[k]]->n;
+    all += of_mesh;
+  }
+  return all;
 }
 
 static void search_new(Search *s, Arena *a, const SearchTask *t) {
   *s = (Search){.task = t, .a = a};
   s->parts = parts_new(a, t);
-  s->pair = arena_array(a, PairEntry, PAIRS);
+  pairs_new(s);
   space_fill(&s->space, a, t, s->parts);
   s->bounds = bounds_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
@@ -428,12 +172,13 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
   for (uint32_t v = 0; v < s->space.view.n; v++) {
-    begin_view(s, v);
+    candidates_view(s, v);
     for (int k = 0; k < s->view->mesh->naxes; k++) {
-      const AxisKind *kind = kind_at(s, k);
+      const AxisKind *kind = candidates_kind(s, k);
       uint32_t least = 0; // set 0 is empty
       for (uint32_t i = 1; i < kind->n; i++)
-        if (fits(s, k, i) && kind->alone[i].cost.memory < kind->alone[least].cost.memory) least = i;
+        if (candidates_fit(s, k, i) && kind->alone[i].cost.memory < kind->alone[least].cost.memory)
+          least = i;
       s->now.set[k] = (uint16_t)least;
     }
     if (!s->view->first || !layout_of(s, s->view, &s->now, &c)) continue;
@@ -443,18 +188,16 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// Does step 1 of the search, for every view (a mesh with an order of its axes). Collects the FIRST
+// Does step 1 of the search, for every view (a mesh with an order of its axes). Collects the
 // candidates of lowest bound and estimates FIRST_ESTIMATED of them. Returns a lower bound, in
 // seconds, of the candidates that were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
-  s->first = true;
-  s->bounds_left = MAX_BOUNDS;
+  candidates_begin(s, true, limit);
   for (uint32_t i = 0; i < s->space.view.n; i++) {
-    begin_view(s, i);
     s->limit = (double)INFINITY;
     s->candidate.n = 0;
-    search_axes(s, 0, 0);
+    candidates_of_view(s, i);
     limit = fmin(limit, s->limit);
     for (uint32_t c = 0; c < s->candidate.n; c++) {
       if (c < FIRST_ESTIMATED && s->candidate.at[c].bound < best_kept(s))
@@ -463,6 +206,15 @@ static double estimate_first(Search *s) {
     }
   }
   return limit;
+}
+
+// Does step 2 of the search: collects the candidates (a mesh with the dims that each axis splits)
+// whose lower bound is below `limit` seconds. Does so for all views, which are meshes with an order
+// of their axes.
+static void search_views(Search *s, double limit) {
+  candidates_begin(s, false, limit);
+  s->unexplored = (double)INFINITY;
+  for (uint32_t i = 0; i < s->space.view.n; i++) candidates_of_view(s, i);
 }
 
 // Does step 4 of the search: estimates candidates that step 1 collected, to fill ranks 2..keep of
