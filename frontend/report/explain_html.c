@@ -326,18 +326,9 @@ static double floor_label(double floor) {
   return floor < least ? least : floor > most - 4 ? most : floor;
 }
 
-static void put_memory(FILE *f, const Explain *e) {
-  const Timeline *t = &e->memory;
-  const PartitionFacts *p = &e->ledger->partition;
-  fprintf(f,
-          "<h2>Memory over the step</h2>\n<p>A processor holds %s of parameters and %s of "
-          "optimizer state all the time; above them what lives in its "
-          "work arena at each instruction, %s at most.</p>\n",
-          size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes),
-          size_of(e, t->n ? t->live[t->peak] : 0));
-  if (e->ledger->memory) html_in(f, "<pre>", e->ledger->memory, "</pre>\n");
-  if (!t->n) return;
-  double floor = above(t, t->persistent), x = across(t, t->peak);
+// Draws the bytes over the instructions: what lives in the arena above what stays all the time,
+// whose y coordinate is `floor`.
+static void put_timeline(FILE *f, const Timeline *t, double floor) {
   fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n<polygon points=\"%d,%.1f ",
           WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, floor);
   put_live(f, t);
@@ -348,6 +339,12 @@ static void put_memory(FILE *f, const Explain *e) {
           "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/><line x1=\"%d\" y1=\"8\" x2=\"%d\" "
           "y2=\"%d\"/>",
           LEFT, HEIGHT - BOTTOM, WIDTH, HEIGHT - BOTTOM, LEFT, LEFT, HEIGHT - BOTTOM);
+}
+
+// Labels the drawing: the peak and its instruction, and what stays all the time.
+static void put_labels(FILE *f, const Explain *e, double floor) {
+  const Timeline *t = &e->memory;
+  double x = across(t, t->peak);
   fprintf(f,
           "<line x1=\"%.1f\" y1=\"8\" x2=\"%.1f\" y2=\"%d\" stroke-dasharray=\"4 3\"/><text "
           "x=\"2\" y=\"16\">%s</text><text x=\"2\" y=\"%.1f\">%s</text>\n",
@@ -360,6 +357,22 @@ static void put_memory(FILE *f, const Explain *e) {
           : x > WIDTH - 220 ? WIDTH - 220
                             : x,
           HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n, plural(t->n));
+}
+
+static void put_memory(FILE *f, const Explain *e) {
+  const Timeline *t = &e->memory;
+  const PartitionFacts *p = &e->ledger->partition;
+  fprintf(f,
+          "<h2>Memory over the step</h2>\n<p>A processor holds %s of parameters and %s of "
+          "optimizer state all the time; above them what lives in its "
+          "work arena at each instruction, %s at most.</p>\n",
+          size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes),
+          size_of(e, t->n ? t->live[t->peak] : 0));
+  if (e->ledger->memory) html_in(f, "<pre>", e->ledger->memory, "</pre>\n");
+  if (!t->n) return;
+  double floor = above(t, t->persistent);
+  put_timeline(f, t, floor);
+  put_labels(f, e, floor);
   put_alive(f, e);
 }
 

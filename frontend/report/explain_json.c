@@ -202,39 +202,63 @@ static json_t *matches_json(const Explain *e) {
 
 // -- the JSON object ----------------------------------------------------------------------------
 
-json_t *explain_json(const Explain *e, json_t *list, int value) {
-  const Session *s = e->session;
-  const Ledger *l = e->ledger;
-  const PartitionFacts *p = &l->partition;
-  json_t *out = json_object(), *rules = json_array(), *values = json_array();
-  for (uint32_t i = 0; i < l->nrows; i++) add_row(e, json_array_get(list, i), &l->row[i]);
-  for (uint32_t i = 0; i < l->nrules; i++) json_array_append_new(rules, rule_json(e, &l->rule[i]));
+static json_t *rules_json(const Explain *e) {
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < e->ledger->nrules; i++)
+    json_array_append_new(out, rule_json(e, &e->ledger->rule[i]));
+  return out;
+}
+
+static json_t *values_json(const Explain *e) {
+  json_t *out = json_array();
   for (uint32_t i = 0; i < e->values->n; i++)
-    json_array_append_new(values, value_json(e, &e->values->at[i]));
-  const char *text = e->pattern  ? explained_pattern_text(s->arena, l, e->values, e->pattern)
-                     : value < 0 ? ledger_text(s->arena, l, false)
-                                 : explained_text(s->arena, l, e->values, value);
+    json_array_append_new(out, value_json(e, &e->values->at[i]));
+  return out;
+}
+
+// Adds what is explained: the model, and the values that the command names.
+static void put_subject(json_t *out, const Explain *e, int value) {
   json_object_set_new(out, "schema", json_string("meshc.explain/2"));
-  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "model", json_text(e->session->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(e->purpose));
   if (e->pattern) json_object_set_new(out, "matches", matches_json(e));
   if (value >= 0) json_object_set_new(out, "name", json_text(e->values->at[value].name));
   if (value >= 0) json_object_set_new(out, "value", named_json(e, value));
+}
+
+// Adds what decides about the step, and what would be gained by other rules.
+static void put_causes(json_t *out, const Explain *e) {
+  const Session *s = e->session;
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
-  json_object_set_new(out, "rules", rules);
+  json_object_set_new(out, "rules", rules_json(e));
   json_object_set_new(out, "pins", pins_json(e));
   json_object_set_new(out, "tried", tried_json(e));
+}
+
+// Adds what processors compute or keep alike, and which are idle.
+static void put_waste(json_t *out, const Explain *e) {
+  const Ledger *l = e->ledger;
   json_object_set_new(out, "idle", idle_json(e));
   json_object_set_new(out, "computed_alike", alike_json(e, &l->work, "flops"));
   json_object_set_new(out, "computed_of_partial_sums", alike_json(e, &l->of_sums, "flops"));
   json_object_set_new(out, "kept_alike", alike_json(e, &l->copies, "bytes"));
+}
+
+// Adds the collectives of the step and their sums. list: what collectives_json made for each.
+static void put_collectives(json_t *out, const Explain *e, json_t *list) {
+  const Ledger *l = e->ledger;
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "lines", lines_json(l));
   json_object_set_new(out, "totals", totals_json(e));
   json_object_set_new(out, "calls", json_integer(l->calls));
   json_object_set_new(out, "wire_bytes", json_integer(l->wire_bytes));
   json_object_set_new(out, "predicted_seconds", json_real(l->seconds));
+}
+
+// Adds the time of the step and the work in it.
+static void put_work(json_t *out, const Explain *e) {
+  const PartitionFacts *p = &e->ledger->partition;
   json_object_set_new(out, "step_seconds", json_real(e->step->seconds));
   json_object_set_new(out, "predicted", simulation_json(e->step));
   json_object_set_new(out, "flops", json_integer(p->flops));
@@ -242,10 +266,29 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "redundant_flops", json_real(p->redundant_flops));
   json_object_set_new(out, "idle_flops", json_real(p->idle_flops));
   json_object_set_new(out, "padding", json_real(p->padding));
+}
+
+// Returns what explain prints without --json.
+static const char *whole_text(const Explain *e, int value) {
+  Arena *a = e->session->arena;
+  return e->pattern  ? explained_pattern_text(a, e->ledger, e->values, e->pattern)
+         : value < 0 ? ledger_text(a, e->ledger, false)
+                     : explained_text(a, e->ledger, e->values, value);
+}
+
+json_t *explain_json(const Explain *e, json_t *list, int value) {
+  json_t *out = json_object();
+  for (uint32_t i = 0; i < e->ledger->nrows; i++)
+    add_row(e, json_array_get(list, i), &e->ledger->row[i]);
+  put_subject(out, e, value);
+  put_causes(out, e);
+  put_waste(out, e);
+  put_collectives(out, e, list);
+  put_work(out, e);
   program_json(out, e->made);
   json_object_set_new(out, "memory_over_step", explain_memory_json(e));
-  json_object_set_new(out, "values", values);
+  json_object_set_new(out, "values", values_json(e));
   if (e->against) json_object_set_new(out, "against", compare_json(e->against));
-  json_object_set_new(out, "text", json_text(text));
+  json_object_set_new(out, "text", json_text(whole_text(e, value)));
   return out;
 }

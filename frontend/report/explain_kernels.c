@@ -156,42 +156,51 @@ static uint32_t count_shown(const Kernels *k, uint32_t group) {
   return n;
 }
 
+// The operations of a kernel as they are drawn.
+typedef struct Boxes {
+  bool counted;       // a box for each kind of operation, with their number and without edges
+  uint32_t n, *times; // boxes, and the operations of each
+  uint32_t *of;       // indexed as Group.node: 1 + the node's box, 0: none
+  VEC(DrawnEdge) edge;
+} Boxes;
+
+// Adds the operation of node number i of the group to the boxes, and its edges from nodes before.
+static void add_op(const Kernels *k, const Group *g, uint32_t i, Boxes *b, Inside *out) {
+  const Node *x = graph_node(fusion_of(k)->graph, g->node[i]);
+  const char *text = node_text(k, g, g->node[i]);
+  uint32_t at = b->counted ? 0 : b->n;
+  while (at < b->n && strcmp(out->text[at], text) != 0) at++;
+  if (at == b->n) out->text[b->n++] = text;
+  b->times[at]++;
+  b->of[i] = at + 1;
+  for (uint32_t j = 0; !b->counted && j < i; j++)
+    for (int arg = 0; b->of[j] && arg < x->nargs; arg++)
+      if (x->args[arg] == g->node[j]) {
+        vec_push(k->a, b->edge) = (DrawnEdge){.from = b->of[j] - 1, .to = at};
+        break;
+      }
+}
+
 // Lays out the operations of a kernel as boxes with edges. A kernel with many operations has a box
 // for each kind of operation, with the number of its operations and without edges. The drawing is
 // empty if it is too large.
 static Inside inside_of(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
-  bool counted = count_shown(k, group) > MOST_OPS;
   Inside out = {.drawn = {.most_width = OPS_WIDTH}};
-  uint32_t *times = arena_array(k->a, uint32_t, g->nnodes + 1), n = 0;
-  // indexed as g->node: 1 + the node's box
-  uint32_t *box = arena_array(k->a, uint32_t, g->nnodes + 1);
-  VEC(DrawnEdge) edge = {0};
+  Boxes b = {.counted = count_shown(k, group) > MOST_OPS,
+             .times = arena_array(k->a, uint32_t, g->nnodes + 1),
+             .of = arena_array(k->a, uint32_t, g->nnodes + 1)};
   out.text = arena_array(k->a, const char *, g->nnodes + 1);
   out.drawn.box = arena_array(k->a, DrawnBox, g->nnodes + 1);
-  for (uint32_t i = 0; i < g->nnodes; i++) {
-    if (!kernel_shows(k->e->made, g->node[i])) continue;
-    const char *text = node_text(k, g, g->node[i]);
-    uint32_t at = counted ? 0 : n;
-    while (at < n && strcmp(out.text[at], text) != 0) at++;
-    if (at == n) out.text[n++] = text;
-    times[at]++;
-    box[i] = at + 1;
-    const Node *x = graph_node(fusion_of(k)->graph, g->node[i]);
-    for (uint32_t j = 0; !counted && j < i; j++)
-      for (int arg = 0; box[j] && arg < x->nargs; arg++)
-        if (x->args[arg] == g->node[j]) {
-          vec_push(k->a, edge) = (DrawnEdge){.from = box[j] - 1, .to = at};
-          break;
-        }
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    if (times[i] > 1) out.text[i] = arena_printf(k->a, "%s x%u", out.text[i], times[i]);
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (kernel_shows(k->e->made, g->node[i])) add_op(k, g, i, &b, &out);
+  for (uint32_t i = 0; i < b.n; i++) {
+    if (b.times[i] > 1) out.text[i] = arena_printf(k->a, "%s x%u", out.text[i], b.times[i]);
     out.drawn.box[i] = op_box(out.text[i]);
   }
-  out.drawn.nboxes = n;
-  out.drawn.edge = edge.at;
-  out.drawn.nedges = edge.n;
+  out.drawn.nboxes = b.n;
+  out.drawn.edge = b.edge.at;
+  out.drawn.nedges = b.edge.n;
   if (!layered_draw(k->a, &out.drawn)) out.drawn.nboxes = out.drawn.nedges = 0;
   return out;
 }
@@ -398,24 +407,26 @@ static void find_steps(Kernels *k) {
   for (uint32_t i = 0; i < facts->n; i++) k->step[facts->at[i].instr] = &facts->at[i];
 }
 
-void html_kernels(FILE *f, const Explain *e) {
-  Arena *scratch = arena_new();
-  Kernels k = {.a = scratch, .e = e};
+static void find_facts(Kernels *k) {
+  const Explain *e = k->e;
   uint32_t n = e->made->fusion->ngroups;
-  int64_t moved = 0, saved = 0;
-  k.fact = arena_array(scratch, KernelFact, n + 1);
-  k.round = arena_array(scratch, int, n + 1);
-  k.item_of = arena_array(scratch, int, n + 1);
+  k->fact = arena_array(k->a, KernelFact, n + 1);
+  k->round = arena_array(k->a, int, n + 1);
+  k->item_of = arena_array(k->a, int, n + 1);
   for (uint32_t g = 0; g < n; g++) {
-    if (!runs(&k, g)) continue;
-    k.nkernels++;
-    k.fact[g] = kernel_fact(scratch, e->made, e->step, g);
-    if (e->made->fusion->group[g].kind != GROUP_COLLECTIVE)
-      moved += k.fact[g].bytes * k.fact[g].rounds;
-    saved += k.fact[g].saved * k.fact[g].rounds;
+    if (!runs(k, g)) continue;
+    k->nkernels++;
+    k->fact[g] = kernel_fact(k->a, e->made, e->step, g);
   }
-  find_rounds(&k);
-  find_steps(&k);
+}
+
+static void put_about(FILE *f, const Kernels *k) {
+  int64_t moved = 0, saved = 0;
+  for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
+    const KernelFact *fact = &k->fact[g];
+    if (fusion_of(k)->group[g].kind != GROUP_COLLECTIVE) moved += fact->bytes * fact->rounds;
+    saved += fact->saved * fact->rounds;
+  }
   fprintf(f,
           "<h2>Kernels</h2>\n<p>What one processor runs in a step, with the operations that are "
           "fused in each kernel (of many only how often each is there). Its kernels and products "
@@ -426,7 +437,16 @@ void html_kernels(FILE *f, const Explain *e) {
           "class=\"key\" style=\"background:var(--c3)\"></span> collective "
           "<span class=\"key\" style=\"background:var(--c4)\"></span> ordered. Flops and bytes are "
           "those of one run, times are those of a step, predicted.</p>\n",
-          bytes_text(scratch, moved), bytes_text(scratch, saved));
+          bytes_text(k->a, moved), bytes_text(k->a, saved));
+}
+
+void html_kernels(FILE *f, const Explain *e) {
+  Arena *scratch = arena_new();
+  Kernels k = {.a = scratch, .e = e};
+  find_facts(&k);
+  find_rounds(&k);
+  find_steps(&k);
+  put_about(f, &k);
   put_drawings(f, &k);
   put_table(f, &k);
   arena_free(scratch);
