@@ -196,10 +196,9 @@ static json_t *measured_json(const Bench *b) {
   return out;
 }
 
-static int print_json(const Bench *b) {
+// Adds what was run, and by what.
+static void put_run(json_t *out, const Bench *b) {
   const Session *s = b->s;
-  json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
-  collectives_measured(s, list, &b->made, b->exec, b->profiled);
   json_object_set_new(out, "schema", json_string("meshc.bench/1"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(b->of.purpose));
@@ -208,6 +207,11 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
   json_object_set_new(out, "cpu", json_text(code_cpu()));
   json_object_set_new(out, "products_by", json_text(s->products));
+}
+
+// Adds the time of a step, measured and predicted.
+static void put_times(json_t *out, const Bench *b) {
+  const char *machine = b->machine ? b->machine : b->s->machine_name;
   json_object_set_new(out, "steps", json_integer(b->steps));
   json_object_set_new(out, "seconds", json_real(b->median));
   json_object_set_new(out, "best_seconds", json_real(b->best));
@@ -215,8 +219,15 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
   json_object_set_new(out, "measured", measured_json(b));
-  const char *machine = b->machine ? b->machine : s->machine_name;
   json_object_set_new(out, "machine", machine ? json_text(machine) : json_null());
+}
+
+static int print_json(const Bench *b) {
+  const Session *s = b->s;
+  json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
+  collectives_measured(s, list, &b->made, b->exec, b->profiled);
+  put_run(out, b);
+  put_times(out, b);
   json_object_set_new(out, "instructions",
                       step_facts_json(step_facts(s, &b->made, b->predicted, b->exec, b->profiled)));
   json_object_set_new(out, "roofline", roofline_json(b));

@@ -65,16 +65,8 @@ static void find_classes(Session *s, SourceFigures *f) {
   f->count = arena_array(s->arena, int64_t, names.n + 1);
 }
 
-// Reads the rows of a source alone, in order, until all are read or the time is over. Returns false
-// after an error.
-static bool read_source(Session *s, const FeedInput *in, int64_t batch, SourceFigures *f) {
-  FeedInput one = *in;
-  one.size[one.over] = batch;
-  Feed *feed = feed_open(1, &one, batch, false, 0, true, s->directory, s->diag);
-  if (!feed) return false;
-  const FeedInput *opened;
-  (void)feed_inputs(feed, &opened);
-  if (opened->facts) facts_keep(s, opened->facts);
+// Makes room for the figures of a source.
+static void begin_source(Session *s, const FeedInput *in, Feed *feed, SourceFigures *f) {
   f->input = in;
   f->rows = feed_rows(feed);
   f->columns = 1;
@@ -83,6 +75,11 @@ static bool read_source(Session *s, const FeedInput *in, int64_t batch, SourceFi
   f->column = arena_array(s->arena, ColumnFacts, (size_t)f->columns + 1);
   f->sample = arena_array(s->arena, double, SAMPLE *SAMPLE_COLUMNS);
   find_classes(s, f);
+}
+
+// Reads rows, in order, until all are read or the time is over. Returns false after an error.
+static bool count_rows(Feed *feed, SourceFigures *f) {
+  const FeedInput *in = f->input;
   const void *data[1];
   int64_t bytes = dtype_bytes(in->type), n = 1;
   double began = clock_seconds();
@@ -94,12 +91,26 @@ static bool read_source(Session *s, const FeedInput *in, int64_t batch, SourceFi
   }
   f->seconds = feed_wait_seconds(feed);
   f->nsample = f->read < SAMPLE ? f->read : SAMPLE;
-  if (n < 0) feed_fault(feed, s->diag);
+  return n >= 0;
+}
+
+// Reads a source alone. Returns false after an error.
+static bool read_source(Session *s, const FeedInput *in, int64_t batch, SourceFigures *f) {
+  FeedInput one = *in;
+  one.size[one.over] = batch;
+  Feed *feed = feed_open(1, &one, batch, false, 0, true, s->directory, s->diag);
+  if (!feed) return false;
+  const FeedInput *opened;
+  (void)feed_inputs(feed, &opened);
+  if (opened->facts) facts_keep(s, opened->facts);
+  begin_source(s, in, feed, f);
+  bool good = count_rows(feed, f);
+  if (!good) feed_fault(feed, s->diag);
   feed_report(feed, 0, &f->report);
   for (int64_t k = 0; f->report.missed && k < f->columns; k++)
     f->column[k].missing = f->report.missed[k];
   feed_close(feed);
-  return n >= 0;
+  return good;
 }
 
 // Measures how many rows a second the feed of a block delivers, as training reads them.

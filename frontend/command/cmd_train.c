@@ -94,9 +94,25 @@ static void say_updates(Session *s, const StaleJob *j) {
             bytes_text(s->arena, j->pulled));
 }
 
+// Reads the checkpoint and opens the log, and checks that all ranks read the same files and, where
+// asked to, that the program computes what the model says. Returns false after an error.
+static bool prepare(Session *s, ProgramRun *train_with, TrainJob *job, LogDirectory *log,
+                    Verified *verified) {
+  return checkpoints_begin(s, job) && log_directory_begin(s, training_step(train_with), job, log) &&
+         session_same_files(s, true) &&
+         verify_run(s, train_with, DATA_TRAIN, job->before + job->start, verified);
+}
+
+// Checks that all programs have done what was predicted. Returns false after an error.
+static bool check_programs(const TrainJob *job, Diag *d) {
+  return exec_check(job->train, d) && (!job->eval || exec_check(job->eval, d)) &&
+         (!job->last || exec_check(job->last, d)) && (!job->sync || exec_check(job->sync, d));
+}
+
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   TrainJob job;
   Verified verified = {0};
+  LogDirectory log = {0};
   int64_t done = 0;
   if (!training_open(s, NULL, train_with, test_with, &job)) return 0;
   const Program *p = train_with->made.compiled->program;
@@ -108,17 +124,11 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
                             .saves_params = option_given(s->opt, OPTION_SAVE_PARAMS)};
   job.report = train_report, job.report_context = &reporter, job.ahead = true;
   job.done = &done;
-  LogDirectory log_directory = {0};
   Locating locating = {s, train_with, &job};
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
-  bool ready = checkpoints_begin(s, &job) &&
-               log_directory_begin(s, training_step(train_with), &job, &log_directory);
-  ready = ready && session_same_files(s, true) &&
-          verify_run(s, train_with, DATA_TRAIN, job.before + job.start, &verified);
+  bool ready = prepare(s, train_with, &job, &log, &verified);
   int code = ready ? train_run(&job, s->diag) : 0;
-  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
-          (!job.last || exec_check(job.last, s->diag)) &&
-          (!job.sync || exec_check(job.sync, s->diag));
+  ready = ready && check_programs(&job, s->diag);
   if (ready && code == 0 && job.stale) say_updates(s, job.stale);
   saver_free(job.saver);
   // After a signal the parameters are saved only if no checkpoint has them. The parameters are
@@ -126,7 +136,7 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
     code = 0; // main takes the exit code from the error in s->diag
-  return log_directory_end(s, &log_directory) ? code : 0;
+  return log_directory_end(s, &log) ? code : 0;
 }
 
 int cmd_train(Session *s) {

@@ -116,6 +116,38 @@ static int image_threads(const Session *s) {
   return (int)clamp64(threads, 1, INT32_MAX);
 }
 
+// Sets input[0..*n-1] to the inputs that g reads or, with `listed`, that the block has entries for.
+// Returns false after an error.
+static bool find_inputs(Session *s, const Graph *g, BlockKind kind, bool listed, FeedInput *input,
+                        uint32_t *n) {
+  const DataBlock *block = &g->spec.data[kind];
+  bool good = true;
+  *n = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    const Decl *decl = &g->decl.at[i];
+    bool wanted = listed ? field_of(block, decl->name) != NULL : decl->node != 0;
+    if (decl->kind == DECL_INPUT && wanted)
+      good &= feed_input(s, g, decl, block, block_text(kind), &input[(*n)++]);
+  }
+  return good;
+}
+
+// Sets what the session knows of an input: how it is read, and by which ranks. Returns false after
+// an error.
+static bool prepare_input(Session *s, bool augment, int threads, FeedInput *input) {
+  input->augment = augment;
+  input->threads = threads;
+  input->ranks = s->ranks;
+  if (s->ranks) input->part = ranks_rank(s->ranks), input->parts = ranks_count(s->ranks);
+  return facts_supply(s, input) && facts_share(s, input);
+}
+
+// Returns the rows of a step: those of all its micro-batches.
+static int64_t rows_of_step(const Graph *g, const DataBlock *block) {
+  int64_t batch = dim_get(g->dims, block->over)->size;
+  return block->micro ? batch * dim_get(g->dims, block->micro)->size : batch;
+}
+
 // Opens a data block for the inputs that g reads or, with `listed`, that the block has entries for.
 static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_last, bool listed) {
   const DataBlock *block = &g->spec.data[kind];
@@ -124,27 +156,14 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
     return NULL;
   }
   FeedInput *input = arena_array(s->arena, FeedInput, g->decl.n + 1);
-  uint32_t n = 0;
-  bool good = true;
-  for (uint32_t i = 0; i < g->decl.n; i++) {
-    const Decl *decl = &g->decl.at[i];
-    bool wanted = listed ? field_of(block, decl->name) != NULL : decl->node != 0;
-    if (decl->kind == DECL_INPUT && wanted)
-      good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
-  }
+  uint32_t n;
+  bool good = find_inputs(s, g, kind, listed, input, &n);
+  bool augment = kind == DATA_TRAIN && (!keep_last || listed);
   int threads = image_threads(s);
-  for (uint32_t i = 0; i < n && good; i++) {
-    input[i].augment = kind == DATA_TRAIN && (!keep_last || listed);
-    input[i].threads = threads;
-    input[i].ranks = s->ranks;
-    if (s->ranks) input[i].part = ranks_rank(s->ranks), input[i].parts = ranks_count(s->ranks);
-    good = facts_supply(s, &input[i]) && facts_share(s, &input[i]);
-  }
+  for (uint32_t i = 0; i < n && good; i++) good = prepare_input(s, augment, threads, &input[i]);
   if (!good) return NULL;
-  int64_t batch = dim_get(g->dims, block->over)->size;
-  if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
-  Feed *f = feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
-                      s->directory, s->diag);
+  Feed *f = feed_open(n, input, rows_of_step(g, block), block->shuffle, block->seed + g->spec.seed,
+                      keep_last, s->directory, s->diag);
   if (!f) return NULL;
   keep_facts(s, f);
   for (uint32_t i = 0; i < n && !listed; i++) // the command data shows what there is

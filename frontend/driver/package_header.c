@@ -137,7 +137,17 @@ static const char about_generate[] =
     "0:\n"
     " * the most probable id. Returns 0, or the code of an error as in meshc.h. */\n";
 
-void put_header(FILE *f, const Interface *i) {
+// The function that does what the package is for. `put` writes the parameters of NAME_run.
+static void put_function(FILE *f, const Interface *i,
+                         void (*put)(FILE *, const Interface *, const ProgTensor *)) {
+  if (i->text)
+    put_generate(f, i);
+  else
+    put_run(f, i, put);
+}
+
+// How the functions are used, as a comment.
+static void put_usage(FILE *f, const Interface *i) {
   fprintf(f,
           "/* %s, compiled by meshc " MESHC_VERSION ".\n"
           " *\n"
@@ -148,15 +158,16 @@ void put_header(FILE *f, const Interface *i) {
           " * Threads: one %s is used by one thread at a time, different ones by different threads "
           "at the\n"
           " * same time. It has threads of its own. Nothing is printed, and no call ends the "
-          "process. */\n"
-          "#ifndef %s_PACKAGE_H\n#define %s_PACKAGE_H\n\n#include <stddef.h>\n#include "
-          "<stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+          "process. */\n",
           i->model, i->name, i->name, i->name, i->text ? "generate" : "run", i->name, i->name,
           i->text ? ""
                   : " * Arrays are in C order, without gaps, of so many elements. bf16 and f16 are "
                     "16-bit patterns.\n",
-          i->name, i->name, i->name);
-  if (!i->text) each(f, i, put_size);
+          i->name);
+}
+
+// The types, and the function that loads the package.
+static void put_types(FILE *f, const Interface *i) {
   fprintf(f,
           "\ntypedef struct %s %s;\n\n"
           "/* Loads the code for this CPU, and the parameters. Returns NULL after an error. */\n"
@@ -167,11 +178,18 @@ void put_header(FILE *f, const Interface *i) {
             "/* Receives a part of a text. A result other than 0 ends the text. */\n"
             "typedef int %s_text(void *context, const char *text, size_t size);\n",
             i->name);
+}
+
+void put_header(FILE *f, const Interface *i) {
+  put_usage(f, i);
+  fprintf(f,
+          "#ifndef %s_PACKAGE_H\n#define %s_PACKAGE_H\n\n#include <stddef.h>\n#include "
+          "<stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+          i->name, i->name);
+  if (!i->text) each(f, i, put_size);
+  put_types(f, i);
   fputs(i->text ? about_generate : about_run, f);
-  if (i->text)
-    put_generate(f, i);
-  else
-    put_run(f, i, put_parameter);
+  put_function(f, i, put_parameter);
   fprintf(f,
           ";\n/* Frees it. NULL is allowed. */\nvoid %s_free(%s *m);\n"
           "/* Returns the last error of this thread, in memory that its next error overwrites. */\n"
@@ -239,46 +257,59 @@ static void put_generate_body(FILE *f, const Interface *i) {
              "  if (code) meshc_keep(e);\n  return code;\n}\n");
 }
 
-void put_source(FILE *f, const Interface *i, const char *packed) {
+// The bytes of the packed package, in the object.
+static void put_packed(FILE *f, const char *packed) {
   fprintf(f,
-          "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n");
+          "__asm__(\".section .rodata\\n.balign 64\\n.local meshc_packed\\nmeshc_packed:\\n\"\n"
+          "    \".incbin \\\"%s\\\"\\nmeshc_packed_end:\\n.previous\\n\");\n"
+          "extern const char meshc_begin[] __asm__(\"meshc_packed\") "
+          "__attribute__((visibility(\"hidden\")));\n"
+          "extern const char meshc_end[] __asm__(\"meshc_packed_end\") "
+          "__attribute__((visibility(\"hidden\")));\n\n",
+          packed);
+}
+
+// What keeps the message of an error, for NAME_error.
+static const char errors[] =
+    "static _Thread_local char meshc_why[512];\n\n"
+    "static void meshc_keep(meshc_error *e) {\n"
+    "  const meshc_message *m = meshc_error_at(e, 0);\n"
+    "  snprintf(meshc_why, sizeof meshc_why, \"%s [%s]\", m ? m->text : \"failed\", m ? "
+    "m->code : \"\");\n"
+    "  meshc_error_free(e);\n}\n\n"
+    "static int meshc_no_handle(void) {\n"
+    "  snprintf(meshc_why, sizeof meshc_why, \"the handle is NULL [E0601]\");\n  return 2;\n}\n\n";
+
+// The function that loads the package.
+static void put_init(FILE *f, const Interface *i) {
+  fprintf(f,
+          "MESHC_API %s *%s_init(void) {\n"
+          "  %s *m = calloc(1, sizeof *m);\n"
+          "  meshc_error *e = NULL;\n"
+          "  if (!m) return NULL;\n"
+          "  m->model = meshc_open_packed(meshc_begin, (size_t)(meshc_end - meshc_begin), \"%s\", "
+          "NULL, &e);\n"
+          "%s"
+          "  meshc_keep(e);\n  %s_free(m);\n  return NULL;\n}\n\n",
+          i->name, i->name, i->name, i->name,
+          i->text ? "  if (m->model) return m;\n"
+                  : "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
+                    "  if (m->program) return m;\n",
+          i->name);
+}
+
+void put_source(FILE *f, const Interface *i, const char *packed) {
+  fputs("#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n", f);
   put_header(f, i);
-  fprintf(
-      f,
-      "\n#define MESHC_API __attribute__((visibility(\"default\")))\n%s"
-      "__asm__(\".section .rodata\\n.balign 64\\n.local meshc_packed\\nmeshc_packed:\\n\"\n"
-      "    \".incbin \\\"%s\\\"\\nmeshc_packed_end:\\n.previous\\n\");\n"
-      "extern const char meshc_begin[] __asm__(\"meshc_packed\") "
-      "__attribute__((visibility(\"hidden\")));\n"
-      "extern const char meshc_end[] __asm__(\"meshc_packed_end\") "
-      "__attribute__((visibility(\"hidden\")));\n\n"
-      "struct %s { meshc_model *model; meshc_program *program; };\n"
-      "static _Thread_local char meshc_why[512];\n\n"
-      "static void meshc_keep(meshc_error *e) {\n"
-      "  const meshc_message *m = meshc_error_at(e, 0);\n"
-      "  snprintf(meshc_why, sizeof meshc_why, \"%%s [%%s]\", m ? m->text : \"failed\", m ? "
-      "m->code : \"\");\n"
-      "  meshc_error_free(e);\n}\n\n"
-      "static int meshc_no_handle(void) {\n"
-      "  snprintf(meshc_why, sizeof meshc_why, \"the handle is NULL [E0601]\");\n  return 2;\n}\n\n"
-      "MESHC_API const char *%s_error(void) { return meshc_why; }\n\n"
-      "MESHC_API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n"
-      "MESHC_API %s *%s_init(void) {\n"
-      "  %s *m = calloc(1, sizeof *m);\n"
-      "  meshc_error *e = NULL;\n"
-      "  if (!m) return NULL;\n"
-      "  m->model = meshc_open_packed(meshc_begin, (size_t)(meshc_end - meshc_begin), \"%s\", "
-      "NULL, &e);\n"
-      "%s"
-      "  meshc_keep(e);\n  %s_free(m);\n  return NULL;\n}\n\nMESHC_API ",
-      declarations, packed, i->name, i->name, i->name, i->name, i->name, i->name, i->name, i->name,
-      i->text ? "  if (m->model) return m;\n"
-              : "  if (m->model) m->program = meshc_compile(m->model, 0, NULL, 0, &e);\n"
-                "  if (m->program) return m;\n",
-      i->name);
-  if (i->text)
-    put_generate(f, i);
-  else
-    put_run(f, i, put_numbered);
+  fprintf(f, "\n#define MESHC_API __attribute__((visibility(\"default\")))\n%s", declarations);
+  put_packed(f, packed);
+  fprintf(f, "struct %s { meshc_model *model; meshc_program *program; };\n%s", i->name, errors);
+  fprintf(f,
+          "MESHC_API const char *%s_error(void) { return meshc_why; }\n\n"
+          "MESHC_API void %s_free(%s *m) {\n  if (m) meshc_close(m->model);\n  free(m);\n}\n\n",
+          i->name, i->name, i->name);
+  put_init(f, i);
+  fputs("MESHC_API ", f);
+  put_function(f, i, put_numbered);
   (i->text ? put_generate_body : put_run_body)(f, i);
 }

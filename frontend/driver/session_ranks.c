@@ -127,12 +127,56 @@ static bool model_for_all(const Session *s, bool ranks) {
   return diag_hint(s->diag, "write it to a file that all of them can read");
 }
 
-bool session_ranks(Session *s, char **argv, int *code) {
+// What the options say about ranks.
+typedef struct RankOptions {
+  int64_t np, deadline; // np is 0 without --np
+  bool local, mpi;      // --comm local: a single process; --comm mpi
+  bool saves;           // the run saves checkpoints
+  bool log_all;         // all ranks print
+  DigestMode check;
+} RankOptions;
+
+static bool read_options(const Session *s, RankOptions *o) {
   static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"},
                            *const data[] = {"sampled", "full", "off"};
   static const DigestMode modes[] = {DIGEST_SAMPLED, DIGEST_FULL, DIGEST_OFF};
-  int64_t np, deadline;
   int comm, log, check;
+  if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &o->np) ||
+      !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &o->deadline) ||
+      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) ||
+      !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
+      !option_word(s->opt, OPTION_CHECK_DATA, 3, data, s->diag, &check))
+    return false;
+  bool given = option_given(s->opt, OPTION_COMM);
+  o->local = given && comm == 0;
+  o->mpi = given && comm == 1;
+  o->saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
+  o->log_all = log == 1;
+  o->check = modes[check];
+  return true;
+}
+
+// Refuses options with which no ranks can start. Returns false after an error.
+static bool may_start(const Session *s, const RankOptions *o) {
+  if (o->np && o->local)
+    return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
+  return np_fits(s, o->np) && model_for_all(s, o->np > 0 || (!o->local && ranks_started()));
+}
+
+// Refuses options of ranks for a single process. Returns false after an error.
+static bool may_run(const Session *s, const RankOptions *o) {
+  if (o->mpi && !ranks_started())
+    return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
+  bool single = o->local || !ranks_started();
+  if (single && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0 && !s->inject_pass)
+    return refuse(s, OPTION_FAULT,
+                  "--fault HOW@RANK:CALL is of ranks, and this is a single process",
+                  "say --np N, or value@PROCESSOR:CALL");
+  return true;
+}
+
+bool session_ranks(Session *s, char **argv, int *code) {
+  RankOptions o;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
   if (!session_check_device(s)) {
@@ -140,32 +184,15 @@ bool session_ranks(Session *s, char **argv, int *code) {
     return false;
   }
   if (!read_inject(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
-  if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
-      !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
-      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) ||
-      !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
-      !option_word(s->opt, OPTION_CHECK_DATA, 3, data, s->diag, &check))
-    return false;
-  bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
-  bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
-  if (np && local)
-    return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
-  if (!np_fits(s, np)) return false;
-  if (!model_for_all(s, np > 0 || (!local && ranks_started()))) return false;
-  if (np && !ranks_started()) {
-    *code = ranks_launch((int)np, argv, comm == 1, saves);
+  if (!read_options(s, &o) || !may_start(s, &o)) return false;
+  if (o.np && !ranks_started()) {
+    *code = ranks_launch((int)o.np, argv, o.mpi, o.saves);
     return false;
   }
-  if (saves) signals_expect_checkpoint();
-  if (given && comm == 1 && !ranks_started())
-    return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
-  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0 &&
-      !s->inject_pass)
-    return refuse(s, OPTION_FAULT,
-                  "--fault HOW@RANK:CALL is of ranks, and this is a single process",
-                  "say --np N, or value@PROCESSOR:CALL");
-  if (local || !ranks_started()) return true;
-  *code = join(s, deadline, log == 1, modes[check]);
+  if (o.saves) signals_expect_checkpoint();
+  if (!may_run(s, &o)) return false;
+  if (o.local || !ranks_started()) return true;
+  *code = join(s, o.deadline, o.log_all, o.check);
   return *code == 0;
 }
 
