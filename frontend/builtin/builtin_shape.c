@@ -71,9 +71,26 @@ Value builtin_size(Build *b, const Call *c) {
   return d ? number_of_size(b, d) : value_poison;
 }
 
+// Reads the numbers of the call into data. *integer gets whether all are of type i32. Returns false
+// after an error.
+static bool read_numbers(Build *b, const Call *c, double *data, bool *integer) {
+  *integer = true;
+  for (uint32_t i = 0; i < c->ast->nargs; i++) {
+    const AstArg *arg = &c->ast->args[i];
+    Value v = build_expr(b, arg->value);
+    if (v.kind != VALUE_NUMBER || arg->name || arg->key || arg->arrow)
+      return v.kind != VALUE_POISON &&
+             diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values takes plain numbers only");
+    data[i] = v.number;
+    *integer &= v.integer && v.number >= -2147483648.0 && v.number <= 2147483647.0;
+  }
+  return true;
+}
+
 Value builtin_values(Build *b, const Call *c) {
   Dims order;
   int64_t n;
+  bool integer;
   if (!dims_stated(b, c->ast, &order) || !dims_fit(b, &order, c->pos, "this constant"))
     return value_poison;
   if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
@@ -83,18 +100,7 @@ Value builtin_values(Build *b, const Call *c) {
     return value_poison;
   }
   double *data = arena_array(b->g->arena, double, c->ast->nargs);
-  bool integer = true;
-  for (uint32_t i = 0; i < c->ast->nargs; i++) {
-    const AstArg *arg = &c->ast->args[i];
-    Value v = build_expr(b, arg->value);
-    if (v.kind != VALUE_NUMBER || arg->name || arg->key || arg->arrow) {
-      if (v.kind != VALUE_POISON)
-        diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values takes plain numbers only");
-      return value_poison;
-    }
-    data[i] = v.number;
-    integer &= v.integer && v.number >= -2147483648.0 && v.number <= 2147483647.0;
-  }
+  if (!read_numbers(b, c, data, &integer)) return value_poison;
   Dtype type = integer ? TYPE_I32 : b->real;
   Dims over = dims_set(b, order.n, order.at);
   if (c->ast->nargs == 1)

@@ -199,6 +199,20 @@ static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   return good;
 }
 
+// Reads the dims and the type of a declaration and, unless it is an input, how its first value is
+// made. Returns false after an error.
+static bool read_decl(Build *b, const Ast *s, Decl *d) {
+  Dims order;
+  if (!dims_stated(b, s, &order) || !dims_fit(b, &order, s->pos, "a tensor") ||
+      !type_stated(b, s->nkids ? s->kids[0] : NULL, &d->type))
+    return false;
+  d->rank = order.n;
+  memcpy(d->dims, order.at, sizeof d->dims);
+  return d->kind == DECL_INPUT ||
+         (frozen_of(b, s, &d->frozen) && trainable_type(b, s->kids[0], d) &&
+          init_build(b, s, d, &d->init));
+}
+
 // Declares an input, a parameter or a state and binds its name. In a shared scope (a call with
 // share = NAME) it binds the declaration of the earlier call instead.
 static void declare(Build *b, const Ast *s, DeclKind kind) {
@@ -210,18 +224,8 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
     return;
   }
   Decl d = {.kind = kind, .name = full, .pos = s->pos};
-  Dims order;
   bool fresh = declaration_new(b, s, full);
-  bool good = fresh && dims_stated(b, s, &order) && dims_fit(b, &order, s->pos, "a tensor") &&
-              type_stated(b, s->nkids ? s->kids[0] : NULL, &d.type);
-  if (good) {
-    d.rank = order.n;
-    memcpy(d.dims, order.at, sizeof d.dims);
-  }
-  if (good && kind != DECL_INPUT)
-    good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) &&
-           init_build(b, s, &d, &d.init);
-  if (!good) {
+  if (!fresh || !read_decl(b, s, &d)) {
     if (fresh || !binding_find(b, s->text))
       binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
     return;

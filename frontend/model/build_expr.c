@@ -334,41 +334,59 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
 
 // -- trees --------------------------------------------------------------------------------------
 
+// Returns the first of the operators spine[i-1] and those around it, outwards, that are one chain:
+// their chain numbers are equal.
+static uint32_t chain_end(const Ast *const *spine, uint32_t i) {
+  const Operator *first = operator_of(spine[i - 1]);
+  uint32_t end = i - 1;
+  while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
+         !spine[end]->has_parens)
+    end--;
+  return end;
+}
+
+// What fold_spine needs of a chain: its operands, and the number of the first of the outer products
+// of each.
+typedef struct Chain {
+  Value *operand;
+  uint32_t *from;
+  uint32_t count;
+} Chain;
+
+// Builds the right operands of the operators spine[end] to spine[i-1] behind the first operand of
+// the chain, `value`, and checks them together. Returns false if one of them is poison.
+static bool build_chain(Build *b, Value value, uint32_t end, uint32_t i, const Ast *const *spine,
+                        uint32_t mark, Chain *c) {
+  bool poison = value.kind == VALUE_POISON;
+  c->from[0] = mark;
+  c->operand[0] = value;
+  c->count = 1;
+  for (uint32_t k = i; k-- > end; c->count++) {
+    c->from[c->count] = b->outers.n;
+    c->operand[c->count] = build_expr(b, spine[k]->kids[1]);
+    poison |= c->operand[c->count].kind == VALUE_POISON;
+  }
+  c->from[c->count] = b->outers.n;
+  if (poison) return false;
+  outers_settle(b, (int)c->count, c->from, c->operand);
+  build_joined(b, spine[end]->pos, (int)c->count, c->operand);
+  return true;
+}
+
 // Builds a left-leaning tree of binary operators, such as ((a + b) - c) * d, from the leftmost one
 // outwards. spine[n-1] is the leftmost operator, spine[0] the root; `value` is the value of the
 // leftmost leaf. Neighbouring operators with equal chain numbers are checked together for outer
-// products.
-// b->outers has the outer products of `value` from number `mark` on.
+// products. b->outers has the outer products of `value` from number `mark` on.
 static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine, uint32_t mark) {
-  Value *operand = arena_array(b->a, Value, n + 1);
-  uint32_t *from = arena_array(b->a, uint32_t, n + 2);
-  for (uint32_t i = n; i > 0;) {
-    const Operator *first = operator_of(spine[i - 1]);
-    uint32_t end = i - 1; // the chain numbers of spine[end] to spine[i-1] are equal
-    while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
-           !spine[end]->has_parens)
-      end--;
-    uint32_t count = 0;
-    bool poison = value.kind == VALUE_POISON;
-    from[0] = mark;
-    operand[count++] = value;
-    for (uint32_t k = i; k-- > end;) {
-      from[count] = b->outers.n;
-      operand[count++] = build_expr(b, spine[k]->kids[1]);
-      poison |= operand[count - 1].kind == VALUE_POISON;
-    }
-    from[count] = b->outers.n;
-    if (poison) {
-      value = value_poison;
-    } else {
-      outers_settle(b, (int)count, from, operand);
-      build_joined(b, spine[end]->pos, (int)count, operand);
-    }
-    for (uint32_t k = 1; k < count; k++) {
+  Chain c = {.operand = arena_array(b->a, Value, n + 1),
+             .from = arena_array(b->a, uint32_t, n + 2)};
+  for (uint32_t i = n, end; i > 0; i = end) {
+    end = chain_end(spine, i);
+    if (!build_chain(b, value, end, i, spine, mark, &c)) value = value_poison;
+    for (uint32_t k = 1; k < c.count; k++) {
       const Ast *e = spine[i - k];
-      value = binary(b, e->pos, operator_of(e), value, operand[k]);
+      value = binary(b, e->pos, operator_of(e), value, c.operand[k]);
     }
-    i = end;
   }
   return value;
 }

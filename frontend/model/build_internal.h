@@ -502,6 +502,8 @@ enum { MAX_CARRIES = 100 };
 // base is NULL (for a scan, which has no scope), the option `name` is an error. Returns false after
 // an error.
 MUST_USE bool loop_options(Build *b, const Ast *s, const char **base, bool *again);
+// Returns the innermost open loop of the graph that is being built; 0: none.
+RegionId loop_region(const Build *b);
 // Ends a body: gives the names that it hides their previous bindings back.
 void round_end(Build *b, const Round *r);
 // Each builds the statement of its name.

@@ -409,43 +409,45 @@ static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n, W
   return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
 }
 
-// Binds the results of a scan for the statements after it: each carried name to its final value,
-// each yielded name to the tensor collected over t. If `scan` is 0 (an error), binds all these
+// Binds a carried name to its final value.
+static void bind_final(Build *b, NodeId scan, const Carry *carry) {
+  Value v = value_poison;
+  origin_of_carry(b, carry);
+  if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry->node}, NULL));
+  // Use the type that carry_settle has just found, so that later carries that depend on this value
+  // find their types in the same build.
+  if (scan && carry->weak) v.node = graph_cast(b->g, v.node, carry_type(b, carry)->type);
+  const Ast *target = carry->target;
+  Dims order = {0};
+  v = loop_view(b, v, target->pos);
+  bool stated = target->has_brackets && v.kind == VALUE_TENSOR && dims_stated(b, target, &order) &&
+                build_dims(b, &v)->n == order.n;
+  binding_set(b, target->text, v, target->pos, NAME_VALUE, stated ? &order : NULL);
+}
+
+// Binds a yielded name to the tensor collected over t.
+static void bind_yield(Build *b, NodeId scan, const Yield *y, DimId t) {
+  Value v = y->value.at[0];
+  b->g->origin = (Origin){.value = y->name, .why = "yield", .pos = y->pos};
+  if (!scan) v = value_poison;
+  if (v.kind != VALUE_POISON) {
+    NodeId args[2] = {scan, build_natural(b, v)};
+    v = value_tensor(build_emit(b, y->pos, OP_COLLECT, 2, args, &(Attr){.ndims = 1, .dims = &t}));
+  }
+  Dims order = {0};
+  bool only_t = y->ast->ndims == 1 && dim_visible(b, y->ast->dims[0].name) == t;
+  bool stated = y->ast->has_brackets && !only_t && v.kind != VALUE_POISON;
+  if (stated && (!dims_stated(b, y->ast, &order) || !build_matches(b, y->name, y->pos, &order, &v)))
+    v = value_poison;
+  binding_set(b, y->name, v, y->pos, NAME_VALUE, stated && v.kind != VALUE_POISON ? &order : NULL);
+}
+
+// Binds the results of a scan for the statements after it. If `scan` is 0 (an error), binds their
 // names to poison.
 static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
                          const Yields *yields, DimId t) {
-  for (uint32_t k = 0; k < n; k++) {
-    Value v = value_poison;
-    origin_of_carry(b, &carry[k]);
-    if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
-    // Use the type that carry_settle has just found, so that later carries that depend on this
-    // value find their types in the same build.
-    if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
-    const Ast *target = carry[k].target;
-    Dims order = {0};
-    v = loop_view(b, v, target->pos);
-    bool stated = target->has_brackets && v.kind == VALUE_TENSOR &&
-                  dims_stated(b, target, &order) && build_dims(b, &v)->n == order.n;
-    binding_set(b, target->text, v, target->pos, NAME_VALUE, stated ? &order : NULL);
-  }
-  for (uint32_t i = 0; i < yields->n; i++) {
-    const Yield *y = &yields->at[i];
-    Value v = y->value.at[0];
-    b->g->origin = (Origin){.value = y->name, .why = "yield", .pos = y->pos};
-    if (!scan) v = value_poison;
-    if (v.kind != VALUE_POISON) {
-      NodeId args[2] = {scan, build_natural(b, v)};
-      v = value_tensor(build_emit(b, y->pos, OP_COLLECT, 2, args, &(Attr){.ndims = 1, .dims = &t}));
-    }
-    Dims order = {0};
-    bool only_t = y->ast->ndims == 1 && dim_visible(b, y->ast->dims[0].name) == t;
-    bool stated = y->ast->has_brackets && !only_t && v.kind != VALUE_POISON;
-    if (stated &&
-        (!dims_stated(b, y->ast, &order) || !build_matches(b, y->name, y->pos, &order, &v)))
-      v = value_poison;
-    binding_set(b, y->name, v, y->pos, NAME_VALUE,
-                stated && v.kind != VALUE_POISON ? &order : NULL);
-  }
+  for (uint32_t k = 0; k < n; k++) bind_final(b, scan, &carry[k]);
+  for (uint32_t i = 0; i < yields->n; i++) bind_yield(b, scan, &yields->at[i], t);
 }
 
 // Returns the dim of scan s; 0 after an error, such as an enclosing scan over the same dim.
@@ -478,6 +480,12 @@ static void scan_poison(Build *b, const Ast *s) {
   yields_poison(b, s->kids[0]);
 }
 
+RegionId loop_region(const Build *b) {
+  for (const Loop *l = b->loop; l; l = l->outer)
+    if (l->graph == b->g && l->region) return l->region;
+  return 0;
+}
+
 void build_scan(Build *b, const Ast *s) {
   uint32_t n = s->nkids - 1;
   bool again;
@@ -494,9 +502,8 @@ void build_scan(Build *b, const Ast *s) {
   Carry *carry = carries_begin(b, s, n);
   Yields yields = {0};
   Round round = {.outer = b->frame->round, .yields = &yields, .scan = true};
-  Region region = {.t = t, .reverse = s->integer, .recompute = again, .pos = s->pos};
-  for (const Loop *l = b->loop; l && !region.parent; l = l->outer)
-    if (l->graph == b->g) region.parent = l->region;
+  Region region = {
+      .parent = loop_region(b), .t = t, .reverse = s->integer, .recompute = again, .pos = s->pos};
   Loop loop = {.outer = b->loop,
                .graph = b->g,
                .t = t,

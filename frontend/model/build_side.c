@@ -35,9 +35,7 @@ static NodeId add_entry(Build *b, Side *s, NodeId n) {
 }
 
 void side_open(Build *b, Side *s, NodeId guard, Pos pos) {
-  Region region = {.t = once_dim(b), .guarded = true, .pos = pos};
-  for (const Loop *l = b->loop; l && !region.parent; l = l->outer)
-    if (l->graph == b->g) region.parent = l->region;
+  Region region = {.parent = loop_region(b), .t = once_dim(b), .guarded = true, .pos = pos};
   *s = (Side){.loop = {.outer = b->loop, .graph = b->g, .t = region.t, .pos = pos}};
   s->loop.region = graph_region(b->g, &region);
   s->loop.side = s;
