@@ -170,22 +170,16 @@ static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group 
   g->nrefusals = refusal.n;
 }
 
-static Fusion *fusion_make(Fuser *f) {
-  Fusion *out = arena_new_of(f->a, Fusion);
-  out->graph = f->g;
-  out->order = f->order;
-  out->buckets = f->buckets;
-  out->rows = f->rows;
-  out->recomputed = arena_copy(f->a, f->recomputed, f->count + 1);
-  out->update = arena_copy(f->a, f->update, f->count + 1);
+// Returns the most groups that there can be: the clusters, and nodes in no cluster.
+static uint32_t most_groups(const Fuser *f) {
   uint32_t most = 1;
   for (NodeId n = 1; n <= f->count; n++) most += !f->of[n];
   for (uint32_t i = 1; i < f->cluster.n; i++) most += f->cluster.at[i] != NULL;
-  out->group = arena_array(f->a, Group, most);
-  out->of = arena_array(f->a, uint32_t, f->count + 1);
-  for (NodeId n = 1; n <= f->count; n++)
-    if (f->role[n] == ROLE_SOURCE) group_source(f, out, n);
-  uint32_t first = out->ngroups;
+  return most;
+}
+
+// Adds the groups of all clusters, in their order.
+static void group_clusters(Fuser *f, Fusion *out) {
   for (uint32_t r = 1; r < f->sequence.n; r++) {
     if (!f->sequence.at[r]) continue;
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
@@ -194,7 +188,11 @@ static Fusion *fusion_make(Fuser *f) {
     group_refusals(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
-  // a value that is never stored belongs to the first kernel that recomputes it
+}
+
+// Values that are never stored belong to the first kernel that recomputes them, of the groups from
+// number `first` on; those that no kernel computes get groups of their own.
+static void group_recomputed(Fuser *f, Fusion *out, uint32_t first) {
   bool *seen = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = first; i < out->ngroups; i++)
     for (uint32_t j = 0; j < out->group[i].nnodes; j++) {
@@ -205,6 +203,23 @@ static Fusion *fusion_make(Fuser *f) {
     }
   for (NodeId n = 1; n <= f->count; n++)
     if (f->role[n] != ROLE_SOURCE && !f->of[n] && !seen[n]) group_source(f, out, n);
+}
+
+static Fusion *fusion_make(Fuser *f) {
+  Fusion *out = arena_new_of(f->a, Fusion);
+  out->graph = f->g;
+  out->order = f->order;
+  out->buckets = f->buckets;
+  out->rows = f->rows;
+  out->recomputed = arena_copy(f->a, f->recomputed, f->count + 1);
+  out->update = arena_copy(f->a, f->update, f->count + 1);
+  out->group = arena_array(f->a, Group, most_groups(f));
+  out->of = arena_array(f->a, uint32_t, f->count + 1);
+  for (NodeId n = 1; n <= f->count; n++)
+    if (f->role[n] == ROLE_SOURCE) group_source(f, out, n);
+  uint32_t first = out->ngroups;
+  group_clusters(f, out);
+  group_recomputed(f, out, first);
   return out;
 }
 

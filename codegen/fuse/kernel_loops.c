@@ -396,6 +396,27 @@ static void keep_parts(const KernelBuilder *m, Kernel *k) {
   }
 }
 
+// Writes loop i of the list. unsized: the kernel runs for any number of elements.
+static void finish_loop(KernelBuilder *m, Kernel *k, int i, PlannedLoop *p, bool unsized) {
+  if (unsized && !p->partial)
+    p->slot = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = p->loop.size};
+  if (unsized || p->partial) p->loop.slot = kernel_add_slot(m, p->slot);
+  if (unsized) p->loop.size = 0;
+  if (unsized) p->loop.name = "elements";
+  if (p->nparts > 1) {
+    p->loop.nparts = p->nparts;
+    p->loop.part = arena_copy(m->lasting, p->part, p->nparts * sizeof *p->part);
+  }
+  k->loop[i] = p->loop;
+  if (p->dot)
+    k->ndots++;
+  else if (p->inner)
+    k->ninner++;
+  else
+    k->nouter++;
+  if (p->rows && !p->inner && !p->dot) k->rows = (int8_t)i;
+}
+
 void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
   LoopList l = {0};
   list_loops(m, &l);
@@ -404,27 +425,8 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
   move_strides(m, &l);
   name_loops(m, &l);
   k->rows = -1;
-  for (int i = 0; i < l.n; i++) {
-    PlannedLoop *p = &l.at[i];
-    bool unsized = any_size && l.n == 1 && !p->inner;
-    if (unsized && !p->partial)
-      p->slot = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = p->loop.size};
-    if (unsized || p->partial) p->loop.slot = kernel_add_slot(m, p->slot);
-    if (unsized) p->loop.size = 0;
-    if (unsized) p->loop.name = "elements";
-    if (p->nparts > 1) {
-      p->loop.nparts = p->nparts;
-      p->loop.part = arena_copy(m->lasting, p->part, p->nparts * sizeof *p->part);
-    }
-    k->loop[i] = p->loop;
-    if (p->dot)
-      k->ndots++;
-    else if (p->inner)
-      k->ninner++;
-    else
-      k->nouter++;
-    if (p->rows && !p->inner && !p->dot) k->rows = (int8_t)i;
-  }
+  for (int i = 0; i < l.n; i++)
+    finish_loop(m, k, i, &l.at[i], any_size && l.n == 1 && !l.at[i].inner);
   set_vector(m, k);
   keep_parts(m, k);
   if (k->rows == k->vector) k->rows = -1;

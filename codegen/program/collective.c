@@ -19,11 +19,33 @@ static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   return all;
 }
 
+// Sets which dims a permute moves. to: the order of its result.
+static void part_permute(const Graph *g, const Attr *at, const DimList *to, CollPart *p) {
+  if (at->nto == 1) {
+    p->split = (int8_t)dims_index(to, at->to[0]);
+    p->whole = dim_get(g->dims, dim_get(g->dims, at->to[0])->whole)->size;
+  }
+  for (int i = 0; i < at->nto && at->nto > 1; i++) {
+    const Dim *have = dim_get(g->dims, at->dims[i]), *want = dim_get(g->dims, at->to[i]);
+    p->moved[dims_index(to, at->to[i])] =
+        (MovedDim){dim_get(g->dims, want->whole)->size, have->axes, want->axes};
+  }
+}
+
+// Sets which dim a halo extends.
+static void part_halo(const Graph *g, const Attr *at, const DimList *to, CollPart *p) {
+  const Dim *footprint = dim_get(g->dims, at->to[0]);
+  p->split = (int8_t)dims_index(to, at->to[0]);
+  p->whole = dim_get(g->dims, footprint->whole)->size;
+  p->footprint = footprint->footprint;
+}
+
 // Returns how collective node n uses its operand: the memory, the lengths of blocks, and which dims
 // it splits, gathers or moves.
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *to = &b->f->order->at[n];
+  const Attr *at = &x->attr;
   CollPart p = {.src = builder_ref(b, x->args[0]),
                 .dst = builder_ref(b, n),
                 .rank = to->n,
@@ -32,26 +54,12 @@ static CollPart collective_part(Builder *b, NodeId n) {
                 .value = x->origin.value};
   part_dims(b, &b->f->order->at[x->args[0]], p.src_block, p.src_valid);
   part_dims(b, to, p.dst_block, p.dst_valid);
-  const Attr *at = &x->attr;
   if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL)
     p.gathered = (int8_t)dims_index(to, at->to[0]);
-  bool several = x->op == OP_PERMUTE && at->nto > 1;
-  if (x->op == OP_REDUCE_SCATTER || (x->op == OP_PERMUTE && !several))
-    p.split = (int8_t)dims_index(to, at->to[0]);
-  for (int i = 0; i < at->nto && several; i++) {
-    const Dim *have = dim_get(b->g->dims, at->dims[i]), *want = dim_get(b->g->dims, at->to[i]);
-    p.moved[dims_index(to, at->to[i])] =
-        (MovedDim){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
-  }
+  if (x->op == OP_REDUCE_SCATTER) p.split = (int8_t)dims_index(to, at->to[0]);
   if (x->op == OP_ALL_TO_ALL) p.split = (int8_t)dims_index(to, at->to[1]);
-  if (x->op == OP_HALO) {
-    const Dim *footprint = dim_get(b->g->dims, at->to[0]);
-    p.split = (int8_t)dims_index(to, at->to[0]);
-    p.whole = dim_get(b->g->dims, footprint->whole)->size;
-    p.footprint = footprint->footprint;
-  }
-  if (x->op == OP_PERMUTE && !several)
-    p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
+  if (x->op == OP_PERMUTE) part_permute(b->g, at, to, &p);
+  if (x->op == OP_HALO) part_halo(b->g, at, to, &p);
   return p;
 }
 

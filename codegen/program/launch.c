@@ -281,6 +281,19 @@ static GemmEpilogue *gemm_epilogue(Builder *b, const GemmTail *t) {
   return e;
 }
 
+// Sets the loops around a product: how many there are, and how far apart their operands are.
+static void gemm_batches(Builder *b, const GemmForm *form, const NodeId operand[3], Gemm *p) {
+  const DimList *order = b->f->order->at;
+  p->nbatch = form->batch.n;
+  for (int i = 0; i < form->batch.n; i++) {
+    DimId d = form->batch.at[i];
+    p->batch[i].count = builder_dim_size(b, d);
+    p->batch[i].a = order_stride(b->g, &order[operand[0]], d);
+    p->batch[i].b = order_stride(b->g, &order[operand[1]], d);
+    p->batch[i].c = order_stride(b->g, &order[operand[2]], d);
+  }
+}
+
 void gemm_emit(Builder *b, const Group *g) {
   const GemmForm *form = g->gemm;
   NodeId n = g->node[0];
@@ -300,14 +313,7 @@ void gemm_emit(Builder *b, const Group *g) {
   p->m = builder_size(b, &form->m);
   p->n = builder_size(b, &form->n);
   p->k = builder_size(b, &form->k);
-  p->nbatch = form->batch.n;
-  for (int i = 0; i < form->batch.n; i++) {
-    DimId d = form->batch.at[i];
-    p->batch[i].count = builder_dim_size(b, d);
-    p->batch[i].a = order_stride(b->g, &b->f->order->at[left], d);
-    p->batch[i].b = order_stride(b->g, &b->f->order->at[right], d);
-    p->batch[i].c = order_stride(b->g, &b->f->order->at[n], d);
-  }
+  gemm_batches(b, form, (NodeId[]){left, right, n}, p);
   p->a = builder_ref(b, left);
   p->b = builder_ref(b, right);
   p->c = builder_ref(b, result);

@@ -146,9 +146,8 @@ static void find_parts(Arena *a, ListScheduler *l) {
   }
 }
 
-void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
-  const Fusion *f = l->f;
-  uint32_t n = f->ngroups;
+static void make_arrays(Arena *a, ListScheduler *l) {
+  uint32_t n = l->f->ngroups;
   l->waits = arena_array(a, uint32_t, n + 1);
   l->readers = arena_array(a, uint32_t, n + 1);
   l->user_at = arena_array(a, uint32_t, n + 3);
@@ -159,25 +158,46 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   l->priority = arena_array(a, uint8_t, n + 1);
   l->standing = arena_array(a, bool, n + 1);
   l->gathered = arena_array(a, bool, n + 1);
-  scheduler_loops(a, l);
-  find_backward(a, l);
-  for (uint32_t i = 0; i < n; i++) {
-    find_standing(l, i);
-    l->priority[i] = group_priority(l, i, overlap);
-    for (uint32_t j = 0; j < f->group[i].nstored; j++)
-      l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
-      l->readers[l->deps->on[j]]++;
-      l->user_at[l->deps->on[j] + 2]++;
-      if (!f->after_commit[i]) l->waits[i]++;
-    }
+}
+
+static int64_t stored_bytes(const Fusion *f, const Group *g) {
+  int64_t bytes = 0;
+  for (uint32_t j = 0; j < g->nstored; j++) bytes += node_bytes(f->graph, g->stored[j]);
+  return bytes;
+}
+
+// Counts what group i waits for, and who reads it.
+static void count_deps(ListScheduler *l, uint32_t i) {
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+    l->readers[l->deps->on[j]]++;
+    if (!l->f->after_commit[i]) l->waits[i]++;
   }
-  find_needed(a, l);
-  find_parts(a, l);
-  for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
+}
+
+// Lists the users of each group: those of group i are at l->user[l->user_at[i]] and behind, up to
+// l->user_at[i + 1].
+static void list_users(ListScheduler *l) {
+  uint32_t n = l->f->ngroups;
+  for (uint32_t i = 0; i < n; i++) l->user_at[i + 2] = l->user_at[i + 1] + l->readers[i];
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
       l->user[l->user_at[l->deps->on[j] + 1]++] = i;
+}
+
+void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
+  const Fusion *f = l->f;
+  make_arrays(a, l);
+  scheduler_loops(a, l);
+  find_backward(a, l);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    find_standing(l, i);
+    l->priority[i] = group_priority(l, i, overlap);
+    l->bytes[i] = stored_bytes(f, &f->group[i]);
+    count_deps(l, i);
+  }
+  find_needed(a, l);
+  find_parts(a, l);
+  list_users(l);
   for (uint32_t i = 0; i < f->graph->output.n; i++)
     l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
   find_fixed(a, l);
