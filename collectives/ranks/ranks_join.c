@@ -228,6 +228,26 @@ static void unblock_save_signal(void) {
   pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 }
 
+// Tells the other ranks of this machine who this process is, and decides how it waits for them.
+static void enter_rendezvous(Ranks *r) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  r->spin = r->bound || CPU_COUNT(&set) >= r->nlocal;
+  bool guarded = r->guard_info && atomic_load(&r->guard_info->guarded);
+  atomic_store(&r->rendezvous->rank[r->index].guard, guarded ? getppid() : 0);
+  atomic_store(&r->rendezvous->rank[r->index].pid, getpid());
+}
+
+// Starts the thread that watches the other ranks. Ends all of them if there is no memory for it.
+static void watch_others(Ranks *r) {
+  r->heartbeat_seen = mem_zeroed((size_t)r->nlocal, sizeof *r->heartbeat_seen);
+  if (heartbeat_start(r)) return;
+  rendezvous_end(r->rendezvous, EXIT_MEMORY);
+  (void)mem_doing("starting the thread that watches the other ranks", NULL);
+  mem_exhausted(0);
+}
+
 Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
   const char *launched = getenv("MESHC_RANK");
   if (launched) unblock_save_signal();
@@ -237,19 +257,8 @@ Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
     ranks_free(r);
     return NULL;
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  r->spin = r->bound || CPU_COUNT(&set) >= r->nlocal;
-  bool guarded = r->guard_info && atomic_load(&r->guard_info->guarded);
-  atomic_store(&r->rendezvous->rank[r->index].guard, guarded ? getppid() : 0);
-  atomic_store(&r->rendezvous->rank[r->index].pid, getpid());
-  r->heartbeat_seen = mem_zeroed((size_t)r->nlocal, sizeof *r->heartbeat_seen);
-  if (!heartbeat_start(r)) {
-    rendezvous_end(r->rendezvous, EXIT_MEMORY);
-    (void)mem_doing("starting the thread that watches the other ranks", NULL);
-    mem_exhausted(0);
-  }
+  enter_rendezvous(r);
+  watch_others(r);
   RankNote start = {.what = NOTE_START};
   if (ranks_meet(r, &start, false, NULL)) {
     if (r->guard_info) atomic_store(&r->guard_info->joined, true);

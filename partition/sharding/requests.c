@@ -158,12 +158,10 @@ static void name_subject(const Graph *g, Subject *s, const char *name, const cha
   if (is_param(g, gradient_of)) s->scope = LAYOUT_GRADIENTS;
 }
 
-Subject *subjects_of_nodes(Arena *a, const Graph *g) {
-  uint32_t n = graph_count(g);
-  Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside = arena_array(a, bool,
-                             n + 1); // [node] read within its statement, not its result
-  for (NodeId u = 1; u <= n; u++) {
+// Returns for each node whether it is read within its statement: then it is not the result.
+static bool *find_inside(Arena *a, const Graph *g) {
+  bool *inside = arena_array(a, bool, graph_count(g) + 1);
+  for (NodeId u = 1; u <= graph_count(g); u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {
       const Node *arg = graph_node(g, node->args[i]);
@@ -172,17 +170,22 @@ Subject *subjects_of_nodes(Arena *a, const Graph *g) {
         inside[node->args[i]] = true;
     }
   }
-  for (NodeId u = 1; u <= n; u++) {
-    const Node *node = graph_node(g, u);
-    if (node->attr.decl && op_row((Op)node->op)->cls == SOURCE) {
-      s[u] = subject_of_decl(g, node->attr.decl);
-      continue;
-    }
-    s[u].dims = node->dims;
-    const Origin *o = &node->origin;
-    if (o->value && !inside[u] && (!o->backward || is_param(g, o->gradient_of)))
-      name_subject(g, &s[u], o->value, o->gradient_of);
-  }
+  return inside;
+}
+
+static Subject subject_of_node(const Graph *g, NodeId n, bool inside) {
+  const Node *node = graph_node(g, n);
+  const Origin *o = &node->origin;
+  if (node->attr.decl && op_row((Op)node->op)->cls == SOURCE)
+    return subject_of_decl(g, node->attr.decl);
+  Subject s = {.dims = node->dims};
+  if (o->value && !inside && (!o->backward || is_param(g, o->gradient_of)))
+    name_subject(g, &s, o->value, o->gradient_of);
+  return s;
+}
+
+// Gives values that are outputs the names of these, if they have no names of their own.
+static void name_outputs(const Graph *g, Subject *s) {
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     Subject *subject = &s[out->value];
@@ -190,5 +193,12 @@ Subject *subjects_of_nodes(Arena *a, const Graph *g) {
         (!subject->name || is_param(g, out->gradient_of)))
       name_subject(g, subject, out->name, out->gradient_of);
   }
+}
+
+Subject *subjects_of_nodes(Arena *a, const Graph *g) {
+  Subject *s = arena_array(a, Subject, graph_count(g) + 1);
+  const bool *inside = find_inside(a, g);
+  for (NodeId n = 1; n <= graph_count(g); n++) s[n] = subject_of_node(g, n, inside[n]);
+  name_outputs(g, s);
   return s;
 }

@@ -32,6 +32,19 @@ static const char *longest_dim(const FeedInput *in) {
   return longest < 0 ? NULL : in->dim[longest];
 }
 
+// Says that the source has no rows. Returns false.
+static bool refuse_empty(const RowSource *s, Diag *d) {
+  const FeedInput *in = s->input;
+  if (!s->sliding) return diag_error(d, DIAG_DATA_SHAPE, in->pos, "%s has no rows", label(s));
+  const char *unit = in->source->kind == SOURCE_TEXT && !in->source->vocabulary ? "byte" : "token";
+  diag_error(d, DIAG_DATA_SHAPE, in->pos, "%s has no row of %lld %s%s for the input %s", s->path,
+             (long long)s->row_elements, unit, plural(s->row_elements), in->name);
+  const char *dim = longest_dim(in);
+  if (dim) diag_hint(d, "a row of fewer %ss fits a small file: --set %s=SIZE", unit, dim);
+  return false;
+}
+
+// Sets s->first and s->rows to the rows that the model asks for.
 static bool take_range(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   bool to_end = w->row_last <= 0;
@@ -40,19 +53,7 @@ static bool take_range(RowSource *s, Diag *d) {
     s->endless = to_end;
     s->rows = w->row_last;
   }
-  if (s->rows == 0 && !s->endless) {
-    if (s->sliding) {
-      const char *unit = w->kind == SOURCE_TEXT && !w->vocabulary ? "byte" : "token";
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld %s%s for the input %s",
-                 s->path, (long long)s->row_elements, unit, plural(s->row_elements),
-                 s->input->name);
-      const char *dim = longest_dim(s->input);
-      if (dim) diag_hint(d, "a row of fewer %ss fits a small file: --set %s=SIZE", unit, dim);
-    } else {
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
-    }
-    return false;
-  }
+  if (s->rows == 0 && !s->endless) return refuse_empty(s, d);
   int64_t last = to_end ? s->rows : w->row_last;
   if (w->row_first < 0 || (!s->endless && (last > s->rows || w->row_first >= last))) {
     diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
