@@ -127,7 +127,8 @@ static const char *several_remedy(Arena *a, const Ledger *l, const LedgerRow *ro
   if (rule < 0 && !set) return "no rule of the layout asks for it";
   if (rule < 0 || (row->together && !(set >> rule & 1))) rule = first_of(set);
   const char *first = rule_with_place(a, &l->rule[rule]);
-  uint64_t others = set & ~(1ull << rule);
+  // of more than 64 rules and pins none are left out together: then no bit is that of the rule
+  uint64_t others = set ? set & ~(1ull << rule) : 0;
   if (row->together)
     return arena_printf(a, "asked for by %s, and by %s; leaving out %s would remove it%s%s", first,
                         rules_of(a, l, others), others & (others - 1) ? "all of them" : "both",
