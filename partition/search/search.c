@@ -205,7 +205,7 @@ static double estimate_first(Search *s) {
       vec_push(s->a, s->first_of_views) = s->candidate.at[c];
     }
   }
-  return limit;
+  return fmin(limit, s->unexplored);
 }
 
 // Does step 2 of the search: collects the candidates (a mesh with the dims that each axis splits)
@@ -213,7 +213,6 @@ static double estimate_first(Search *s) {
 // of their axes.
 static void search_views(Search *s, double limit) {
   candidates_begin(s, false, limit);
-  s->unexplored = (double)INFINITY;
   for (uint32_t i = 0; i < s->space.view.n; i++) candidates_of_view(s, i);
 }
 

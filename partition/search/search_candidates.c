@@ -110,6 +110,7 @@ void candidates_begin(Search *s, bool first, double limit) {
   s->first = first;
   s->limit = limit;
   s->candidate.n = 0;
+  s->unexplored = (double)INFINITY;
   s->bounds_left = MAX_BOUNDS;
 }
 
