@@ -322,6 +322,7 @@ static void find_recomputed(Fuser *f) {
 
 typedef struct Collector {
   Fuser *f;
+  RegionNodes carries;
   VEC(NodeId) arg;
   VEC(bool) address;
   VEC(NodeId) stack;
@@ -350,10 +351,8 @@ static void collect_later(Collector *c, NodeId n, bool under) {
 // Adds the initial values of the carries of loop r to the arguments of its SCAN: they must be in
 // memory when the loop begins. A carry passes a value from one iteration to the next.
 static void collect_starts(Collector *c, RegionId r) {
-  for (NodeId n = 1; n <= c->f->count; n++) {
-    const Node *x = graph_node(c->f->g, n);
-    if (x->op == OP_CARRY && x->region == r) collect_one(c, x->args[0], true);
-  }
+  for (uint32_t i = c->carries.first[r]; i < c->carries.first[r + 1]; i++)
+    collect_one(c, graph_node(c->f->g, c->carries.node[i])->args[0], true);
 }
 
 static void collect_args(Collector *c, NodeId n) {
@@ -384,7 +383,9 @@ static void collect_args(Collector *c, NodeId n) {
 }
 
 static void find_edges(Fuser *f) {
-  Collector c = {.f = f, .seen = arena_array(f->a, NodeId, 2 * (f->count + 1))};
+  Collector c = {.f = f,
+                 .carries = region_ends(f->a, f->g, OP_CARRY),
+                 .seen = arena_array(f->a, NodeId, 2 * (f->count + 1))};
   f->arg_at = arena_array(f->a, uint32_t, f->count + 2);
   f->user_at = arena_array(f->a, uint32_t, f->count + 3);
   for (NodeId n = 1; n <= f->count; n++) {

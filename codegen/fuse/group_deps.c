@@ -44,27 +44,37 @@ static uint32_t group_read(const Fusion *f, const Group *g, NodeId n, int i) {
 
 typedef VEC(uint32_t) Numbers;
 
-// Adds to *on the groups whose values the loop end g (GROUP_LOOP) copies. These values are the
-// initial values of carries, and the values that the COLLECTs of the loop gather in each iteration.
-static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
-  RegionId r = graph_node(f->graph, g->node[0])->attr.region;
-  for (NodeId n = 1; n <= graph_count(f->graph); n++) {
-    const Node *x = graph_node(f->graph, n);
-    bool starts = x->op == OP_CARRY && x->region == r,
-         handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
-    uint32_t of = starts || handed ? group_read(f, g, n, handed) : f->ngroups;
-    if (of != f->ngroups) vec_push(a, *on) = of;
+// The carries of all loops, and the COLLECTs that gather values in each iteration.
+typedef struct LoopEnds {
+  RegionNodes carries, collects;
+} LoopEnds;
+
+static void read_by(Arena *a, const Fusion *f, const Group *g, const RegionNodes *of, RegionId r,
+                    int arg, Numbers *on) {
+  for (uint32_t i = of->first[r]; i < of->first[r + 1]; i++) {
+    uint32_t read = group_read(f, g, of->node[i], arg);
+    if (read != f->ngroups) vec_push(a, *on) = read;
   }
+}
+
+// Adds to *on the groups whose values the loop end g (GROUP_LOOP) copies: the initial values of
+// carries, and the values that are gathered.
+static void loop_reads(Arena *a, const Fusion *f, const Group *g, const LoopEnds *ends,
+                       Numbers *on) {
+  RegionId r = graph_node(f->graph, g->node[0])->attr.region;
+  read_by(a, f, g, &ends->carries, r, 0, on);
+  read_by(a, f, g, &ends->collects, r, 1, on);
 }
 
 GroupDeps group_deps(Arena *a, const Fusion *f) {
   GroupDeps d = {.at = arena_array(a, uint32_t, f->ngroups + 1)};
   Numbers on = {0};
+  const LoopEnds ends = {region_ends(a, f->graph, OP_CARRY), region_ends(a, f->graph, OP_COLLECT)};
   for (uint32_t i = 0; i < f->ngroups; i++) {
     const Group *g = &f->group[i];
     uint32_t first = on.n;
     d.at[i] = first;
-    if (g->kind == GROUP_LOOP) loop_reads(a, f, g, &on);
+    if (g->kind == GROUP_LOOP) loop_reads(a, f, g, &ends, &on);
     for (uint32_t j = 0; j < g->nnodes && group_executes(g); j++) {
       const Node *x = graph_node(f->graph, g->node[j]);
       for (int k = 0; k < x->nargs; k++) {

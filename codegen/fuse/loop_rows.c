@@ -80,25 +80,48 @@ static void add_work(const Fusion *f, const Group *g, RegionId r, DimId rows, Ro
   w->bytes += bytes;
 }
 
+// The nodes of each loop, and its groups that execute.
+typedef struct LoopParts {
+  RegionNodes nodes;
+  uint32_t *first, *next; // by loop, by group: 1 + number of the first or next group, 0: none
+  bool *outer;            // by loop: groups of a loop in it execute
+} LoopParts;
+
+static LoopParts find_parts(Arena *a, const Fusion *f) {
+  uint32_t loops = f->graph->region.n;
+  LoopParts p = {.nodes = region_nodes(a, f->graph),
+                 .first = arena_array(a, uint32_t, loops + 1),
+                 .next = arena_array(a, uint32_t, f->ngroups + 1),
+                 .outer = arena_array(a, bool, loops + 1)};
+  for (uint32_t i = f->ngroups; i-- > 0;) {
+    if (!group_executes(&f->group[i])) continue;
+    RegionId r = group_region(f, &f->group[i]);
+    p.next[i] = p.first[r];
+    p.first[r] = i + 1;
+    if (r) r = region_get(f->graph, r)->parent;
+    for (; r && !p.outer[r]; r = region_get(f->graph, r)->parent) p.outer[r] = true;
+  }
+  return p;
+}
+
 // Returns whether all nodes and groups of loop r keep rows apart, and adds up its work.
-static bool rows_apart(const Fusion *f, RegionId r, DimId rows, RowWork *work) {
-  for (NodeId n = 1; n <= graph_count(f->graph); n++)
-    if (in_loop(f, n, r) && !keeps_rows(f, n, r, rows)) return false;
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    const Group *g = &f->group[i];
-    RegionId of = group_region(f, g);
-    if (!group_executes(g) || !region_encloses(f->graph, r, of)) continue;
-    if (of != r || !group_has_rows(f, g, rows)) return false;
+static bool rows_apart(const Fusion *f, const LoopParts *p, RegionId r, DimId rows, RowWork *work) {
+  if (p->outer[r]) return false;
+  for (uint32_t i = p->nodes.first[r]; i < p->nodes.first[r + 1]; i++)
+    if (!keeps_rows(f, p->nodes.node[i], r, rows)) return false;
+  for (uint32_t i = p->first[r]; i; i = p->next[i - 1]) {
+    const Group *g = &f->group[i - 1];
+    if (!group_has_rows(f, g, rows)) return false;
     if (g->kind == GROUP_KERNEL) add_work(f, g, r, rows, work);
   }
   return true;
 }
 
-static LoopRows rows_of_loop(const Fusion *f, RegionId r, DimId rows) {
+static LoopRows rows_of_loop(const Fusion *f, const LoopParts *p, RegionId r, DimId rows) {
   RowWork work = {0};
   int64_t least = 1, size = dim_get(f->graph->dims, rows)->size;
   int64_t rounds = dim_get(f->graph->dims, region_get(f->graph, r)->t)->size;
-  if (size < 2 || !rows_apart(f, r, rows, &work)) return (LoopRows){0};
+  if (size < 2 || !rows_apart(f, p, r, rows, &work)) return (LoopRows){0};
   if (work.weights) least = LEAST_ROWS_WEIGHTS;
   bool pays = work.shared <= MOST_SHARED && work.bytes >= LEAST_WORK / rounds && size >= 2 * least;
   return pays ? (LoopRows){rows, least} : (LoopRows){0};
@@ -106,12 +129,16 @@ static LoopRows rows_of_loop(const Fusion *f, RegionId r, DimId rows) {
 
 void loop_rows_find(Arena *a, Fusion *f) {
   f->loop_rows = arena_array(a, LoopRows, f->graph->region.n + 1);
+  if (!f->graph->region.n) return;
+  Arena *scratch = arena_new();
+  const LoopParts parts = find_parts(scratch, f);
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {
     const Node *x = graph_node(f->graph, n);
     LoopRows *of = &f->loop_rows[x->region];
     for (int i = 0; x->op == OP_CARRY && i < f->order->at[n].n && !of->dim; i++)
-      *of = rows_of_loop(f, x->region, f->order->at[n].at[i]);
+      *of = rows_of_loop(f, &parts, x->region, f->order->at[n].at[i]);
   }
+  arena_free(scratch);
 }
 
 int loop_of_rows(const Fusion *f, const Group *g, const Kernel *k) {

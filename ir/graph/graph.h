@@ -374,6 +374,9 @@ typedef struct RegionNodes {
   const NodeId *node;
 } RegionNodes;
 RegionNodes region_nodes(Arena *a, const Graph *g);
+// Returns the carries of each region or the results of its loop, in the order of ids: op is
+// OP_CARRY, OP_FINAL or OP_COLLECT.
+RegionNodes region_ends(Arena *a, const Graph *g, Op op);
 int region_depth(const Graph *g, RegionId r); // number of loops around its nodes; 0 outside all
 // Returns how often the nodes of region r run in a step of the program: the product of the steps of
 // r and of all regions around it, 1 for region 0. Returns INT64_MAX if it does not fit.

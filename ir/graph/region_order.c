@@ -92,6 +92,22 @@ RegionNodes region_nodes(Arena *a, const Graph *g) {
   return r;
 }
 
+// Returns the loop that node n is a carry or a result of.
+static RegionId loop_of(const Graph *g, const Node *n) {
+  return n->op == OP_CARRY ? n->region : graph_node(g, n->args[0])->attr.region;
+}
+
+RegionNodes region_ends(Arena *a, const Graph *g, Op op) {
+  uint32_t *first = arena_array(a, uint32_t, g->region.n + 3);
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    if (graph_node(g, n)->op == op) first[loop_of(g, graph_node(g, n)) + 2]++;
+  for (uint32_t r = 1; r <= g->region.n + 1; r++) first[r + 1] += first[r];
+  NodeId *node = arena_array(a, NodeId, first[g->region.n + 2] + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    if (graph_node(g, n)->op == op) node[first[loop_of(g, graph_node(g, n)) + 1]++] = n;
+  return (RegionNodes){first, node};
+}
+
 int region_depth(const Graph *g, RegionId r) {
   int depth = 0;
   for (; r; r = region_get(g, r)->parent) depth++;
