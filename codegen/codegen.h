@@ -101,12 +101,15 @@ typedef struct Order {
   double asked, searched;
   bool taken; // whether the orders of the search are taken
 } Order;
-// How parameters, states and slots are stored.
+// How parameters, states and slots are stored, and what the graph stands for.
 typedef struct StoreOptions {
   const Program *like; // a program with which tensors of equal names share memory, or NULL
   // Whether a step that changes tensors may store them in another order than they are declared in.
   // Not with `like`.
   bool freely;
+  // The graph stands for one that takes so many times as long, with more layers of the same kinds:
+  // other orders are taken if they save enough there. 0: it stands for itself.
+  double times;
 } StoreOptions;
 Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gpu);
 const char *order_note(const void *order, NodeId n);

@@ -262,9 +262,10 @@ static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const Ord
 // requests alone, which cost `was` ns.
 static bool takes_searched(const Chooser *plain, double was, const Chooser *best, double is,
                            const OrderFacts *facts) {
-  if (was - is >= MUCH) return is <= WORTH * was;
+  double saved = facts->times * (was - is);
+  if (saved >= MUCH) return is <= WORTH * was;
   bool copies = best->copy.n > plain->copy.n;
-  return facts->vectors && !copies && was - is >= LITTLE && is <= CLEARLY * was;
+  return facts->vectors && !copies && saved >= LITTLE && is <= CLEARLY * was;
 }
 
 // Gives back the large memory of a chooser whose orders are not taken.
@@ -277,7 +278,7 @@ static void chooser_release(const Chooser *c) {
 Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gpu) {
   bug_context("order", 0);
   Rows rows = rows_find(a, g, NULL);
-  OrderFacts facts = {.rows = &rows, .vectors = !gpu};
+  OrderFacts facts = {.rows = &rows, .vectors = !gpu, .times = store->times > 1 ? store->times : 1};
   Arena *scratch = arena_new();
   Chooser plain = chooser_new(a, g, order_first(scratch, g));
   if (store->like) store_like(&plain, store->like);

@@ -54,6 +54,7 @@ typedef struct OrderUse {
 typedef struct OrderFacts {
   const Rows *rows;
   bool vectors; // kernels compute vectors of neighbours, as on a CPU; false on a GPU
+  double times; // StoreOptions.times, at least 1
 } OrderFacts;
 
 typedef struct OrderClasses {

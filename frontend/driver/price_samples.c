@@ -6,6 +6,8 @@
 // All levels of a layout share the placement and the graph of one processor. A level that changes
 // this graph as an earlier one did has the price of that: where no parameters are gathered, say,
 // gathering them again changes nothing.
+//
+// A sample is compiled as a part of the whole model: what pays only in many layers pays in it, too.
 #include "frontend/driver/price_samples.h"
 
 #include "frontend/driver/price_peak.h"
@@ -65,10 +67,19 @@ void priced_end(Priced *l) {
   arena_free(l->a);
 }
 
+// Returns how many times the nodes of sample i the whole model has.
+static double times_of(const SearchTask *t, uint32_t i) {
+  double whole = 0;
+  for (uint32_t k = 0; k < t->npriced; k++)
+    whole += t->priced[k].weight * (double)graph_count(t->priced[k].graph);
+  return whole / (double)graph_count(t->priced[i].graph);
+}
+
 // Compiles sample i as far as all levels share it. modest: PipelineOptions.modest.
 static void begin_sample(Priced *l, uint32_t i, bool modest) {
   PricedSample *x = &l->sample[l->plain][i];
-  ProgramWay way = {.plain = l->plain, .modest = modest, .last = "collectives"};
+  ProgramWay way = {
+      .plain = l->plain, .modest = modest, .last = "collectives", .times = times_of(l->p->task, i)};
   arena_free(x->s.arena);
   x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
 }
@@ -125,7 +136,11 @@ static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
   const PricedSample *x = &l->sample[l->plain][i];
   if (!x->begun) return NULL;
   Sought sought = {.sample = x};
-  ProgramWay way = {.begun = &x->made, .again = level, .wanted_again = is_new, .watcher = &sought};
+  ProgramWay way = {.begun = &x->made,
+                    .again = level,
+                    .wanted_again = is_new,
+                    .watcher = &sought,
+                    .times = times_of(l->p->task, i)};
   Session s = x->s;
   Compilation c;
   s.arena = arena_new();

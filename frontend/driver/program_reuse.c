@@ -75,7 +75,8 @@ static const PackField code_fields[] = {ANY(CodeOptions, width), ANY(CodeOptions
                                         TEXT(CodeOptions, level)};
 static RECORD(CodeOptions, code);
 
-static const PackField store_fields[] = {LEFT(StoreOptions, like), BOOL(StoreOptions, freely)};
+static const PackField store_fields[] = {LEFT(StoreOptions, like), BOOL(StoreOptions, freely),
+                                         ANY(StoreOptions, times)};
 static RECORD(StoreOptions, store);
 
 static const PackField options_fields[] = {

@@ -108,6 +108,7 @@ typedef struct ProgramWay {
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   void *watcher;
   const char *last; // the stage up to which it compiles; NULL: the program
+  double times;     // StoreOptions.times
 } ProgramWay;
 // Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
 // Returns false after an error; a program that needs more than way.memory is none. Where

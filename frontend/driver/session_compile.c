@@ -236,6 +236,7 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   options.first = way.first;
   options.wanted_again = way.wanted_again;
   options.watcher = way.watcher;
+  options.store.times = way.times;
   return pipeline_run(a, g, &options, way.last ? way.last : "program", s->diag, out);
 }
 
