@@ -124,6 +124,18 @@ bool pipeline_is_far(const PipelineOptions *opt, int64_t bytes) {
   return opt->sparing && (double)bytes > FAR * (double)opt->memory;
 }
 
+// Looks for a level with fewer segments than all, where all of them need least of the levels tried
+// but do not fit. Sets *again to the first level that needs no more than they. Returns whether a
+// level fits; *again is then that one.
+static bool lower_fits(Trials *t, int *again) {
+  if (t->best != t->all || pipeline_is_far(t->opt, t->least)) return false;
+  *again = first_as_small(t);
+  if (t->least > t->opt->memory) return false;
+  *again = t->best;
+  t->fitted = t->least;
+  return true;
+}
+
 // Returns whether a sparing search gives up: the levels that save most as a rule are far from the
 // budget. Then notes their bytes.
 static bool is_hopeless(Trials *t) {
@@ -182,9 +194,10 @@ bool pipeline_find_level(Arena *a, const PipelineOptions *opt, int last, Compila
   bool fits = t.least <= opt->memory;
   out->gave_up = !fits && is_hopeless(&t);
   if (!fits && !out->gave_up) fits = some_level_fits(&t) || some_share_fits(&t);
+  out->again = t.best;
+  if (!fits) fits = lower_fits(&t, &out->again);
   out->least = fits && t.best ? t.fitted : t.least;
   out->trials = count_trials(&t);
-  out->again = fits || t.best != t.all || opt->sparing ? t.best : first_as_small(&t);
   bool made = fits && last >= AFTER_PROGRAM && !opt->passed && t.made.compiled &&
               t.graph == t.level[out->again].graph;
   if (made)
