@@ -7,7 +7,7 @@
 // that takes longer, but not much, estimates say which are too slow for a price. Otherwise:
 //
 //   1. seeds  what experts write first (seeds.c); some of each kind are priced. In a quick search
-//             where one of them fits, also choices that treat the axes of a mesh as one
+//             also choices that treat the axes of a mesh as one
 //   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move
 //             makes of it (moves.c) are estimated, and those with the lowest estimates of each
 //             family of moves are priced. It ends when the BEAM best are expanded, or when the
@@ -314,6 +314,7 @@ static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
   if (j->result->spared) return;
   j->work += MORE_WORK * work;
   price_some(j, seeds, UINT8_MAX, j->work / 2);
+  if (j->quick) price_whole(j);
   climb(j, WIDE_BEAM);
 }
 
