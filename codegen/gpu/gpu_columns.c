@@ -15,11 +15,12 @@
 #include "codegen/gpu/gpu_internal.h"
 
 enum {
-  MOST_THREADS = 256, // of a block
-  LEAST_TEAM = 8,     // threads of an item
-  LEAST_CHAIN = 2,    // positions of a thread at least, in teams of more than LEAST_TEAM
-  SECTOR_COLUMNS = 8, // columns of f32 that fill a sector of memory
-  ENOUGH = 1 << 17    // threads that let a large GPU reach the rate of its memory
+  MOST_THREADS = 256,     // of a block
+  LEAST_TEAM = 8,         // threads of an item
+  LEAST_CHAIN = 2,        // positions of a thread at least, in teams of more than LEAST_TEAM
+  SECTOR_COLUMNS = 8,     // columns of f32 that fill a sector of memory
+  MOST_SHARED = 48 << 10, // bytes of shared memory that each GPU gives any block
+  ENOUGH = 1 << 17        // threads that let a large GPU reach the rate of its memory
 };
 
 // Returns the largest power of two that divides n.
@@ -49,6 +50,14 @@ static int64_t team_of(int64_t items, int64_t n, int64_t most) {
   return team;
 }
 
+// Returns the items of a block, at most `most`: as many as its threads and its shared memory hold.
+static int64_t columns_of(int64_t most, int64_t team, int joins) {
+  int64_t n = most < GPU_WARP ? most : GPU_WARP;
+  while (n > 1 && (n * team > MOST_THREADS || gpu_join_shared(joins, n * team, n) > MOST_SHARED))
+    n /= 2;
+  return n;
+}
+
 void gpu_columns_plan(const Kernel *k, LoopSet positions, GpuPlan *p) {
   int64_t most = most_columns(k), n = kernel_rounds(k, positions),
           items = kernel_rounds(k, ((LoopSet)1 << k->nouter) - 1);
@@ -57,8 +66,7 @@ void gpu_columns_plan(const Kernel *k, LoopSet positions, GpuPlan *p) {
   int64_t filled = most < SECTOR_COLUMNS ? most : SECTOR_COLUMNS;
   if (size_times(items, SECTOR_COLUMNS / filled) >= ENOUGH) return;
   int64_t team = team_of(items, n, MOST_THREADS / filled);
-  int64_t columns = most * team > MOST_THREADS ? MOST_THREADS / team : most;
-  if (columns > GPU_WARP) columns = GPU_WARP;
+  int64_t columns = columns_of(most, team, p->joins);
   if (columns * team < GPU_WARP) team = GPU_WARP / columns;
   p->team = TEAM_BLOCK;
   p->spread = positions;

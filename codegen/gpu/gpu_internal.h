@@ -180,9 +180,15 @@ typedef struct GpuPlan {
 enum { GPU_SHOWN_CAPABILITY = 90 };
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
 // Lets blocks compute several items at a time if that gives a GPU more to do. In *p, where a thread
-// computes an item of an outer vector loop, sets team, spread, columns, threads and unit_parts.
+// computes an item of an outer vector loop and `joins` is set, sets team, spread, columns, threads
+// and unit_parts.
 // positions: the inner loops whose rounds threads may divide.
 void gpu_columns_plan(const Kernel *k, LoopSet positions, GpuPlan *p);
+// Returns the bytes of shared memory through which the warps of a block join `joins` results of
+// each of its columns.
+static inline int64_t gpu_join_shared(int joins, int64_t threads, int64_t columns) {
+  return 8 * joins * (threads / GPU_WARP) * columns;
+}
 // Returns the threads of a team. TEAM_THREAD, TEAM_WARP or TEAM_BLOCK.
 int gpu_plan_team(const GpuPlan *p);
 // Returns how many blocks divide the units of one block among them; 1: there is one.

@@ -251,6 +251,9 @@ static void choose_cells(const Kernel *k, GpuPlan *p) {
     bool wide = stmt_folds(&k->stmt[s]) && (chain_of(k, p, s) > SUM_LEAF || p->row_parts > 1);
     p->cell[s] = wide || kernel_accum_wide(k, s) ? TYPE_F64 : k->stmt[s].type;
   }
+}
+
+static void count_joins(const Kernel *k, GpuPlan *p) {
   for (int phase = 0; phase < k->nphases; phase++) {
     int n = 0;
     for (int s = 0; s < k->nstmts; s++)
@@ -334,6 +337,7 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   }
   bool scores = gpu_scores_plan(k, p.dep, opt->capability, &p.scores),
        product = !scores && gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles);
+  count_joins(k, &p);
   choose_team(k, !scores && !product, &p);
   choose_kept(k, &p, p.grain != 0);
   choose_vecs(k, &p);
@@ -369,7 +373,7 @@ int gpu_plan_parts(const GpuPlan *p) {
 
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
   bool combines = accum_offset(k, k->nstmts) > 0 || in_parts(p);
-  int shared = 8 * p->joins * (p->threads / GPU_WARP) * p->columns, all = 8 * p->threads;
+  int shared = (int)gpu_join_shared(p->joins, p->threads, p->columns), all = 8 * p->threads;
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
   if (p->team == TEAM_OWNERS) shared = gpu_scatter_shared(&p->owners);

@@ -79,10 +79,23 @@ static void add_several(const Column *x, Dtype t) {
   c->tol = dtype_is_float(t) ? 1e-4 : 0;
 }
 
+// Many reductions in one phase, of which the last are stored.
+static void add_many(const Column *x) {
+  enum { MANY = 32, STORED = 6 };
+  Case *c = case_new("long columns %s, %d reductions", x->name, MANY);
+  add_loops(c, x);
+  int value = case_load(c, add_array(c, x, TYPE_F32, false), LEVEL_INNER, 0), y[MANY];
+  for (int i = 0; i < MANY; i++) y[i] = case_reduce(c, i % 2 ? OP_SUM : OP_MAX, TYPE_F32, 0, value);
+  for (int i = MANY - STORED; i < MANY; i++) store_column(c, x, TYPE_F32, 1, y[i]);
+  c->k.nphases = 2;
+  c->tol = 1e-4;
+}
+
 void column_cases_add(void) {
   static const Dtype types[] = {TYPE_F32, TYPE_F64, TYPE_I32, TYPE_I64};
   for (size_t i = 0; i < countof(columns); i++) {
     add_softmax(&columns[i], i % 3 ? TYPE_F32 : TYPE_BF16);
     add_several(&columns[i], types[i % countof(types)]);
+    add_many(&columns[i]);
   }
 }
