@@ -53,7 +53,7 @@ static const Model models[] = {
      {"--mesh p=2 --layout d=p", "--mesh p=2 --layout b=p"},
      "y"},
     {"softmax",
-     "dim b = 12, d = 50\nx[b, d] = random_normal[b, d]()\noutput p = softmax[d](x)\n"
+     "dim b = 48, d = 200\nx[b, d] = random_normal[b, d]()\noutput p = softmax[d](x)\n"
      "output n = layer_norm[d](x)\noutput order = argsort[d](x)\n",
      {"--mesh p=2 --layout d=p", "--mesh p=3 --layout b=p"},
      "n"},
