@@ -84,7 +84,7 @@ static void add_work(const Fusion *f, const Group *g, RegionId r, DimId rows, Ro
 typedef struct LoopParts {
   RegionNodes nodes;
   uint32_t *first, *next; // by loop, by group: 1 + number of the first or next group, 0: none
-  bool *outer;            // by loop: groups of a loop in it execute
+  bool *outer;            // by loop: whether a loop inside of it has groups that execute
 } LoopParts;
 
 static LoopParts find_parts(Arena *a, const Fusion *f) {

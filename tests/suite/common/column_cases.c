@@ -44,20 +44,16 @@ static void store_column(Case *c, const Column *x, Dtype t, int phase, int value
   case_store(c, case_pointer(c, t, true, STRIDES(x->columns, 1)), LEVEL_OUTER, phase, value);
 }
 
-static int load_wide(Case *c, int from, Dtype t, int phase) {
-  int x = case_load(c, from, LEVEL_INNER, phase);
-  return c->stmt[x].type == t ? x : case_op1(c, OP_CAST, t, LEVEL_INNER, phase, x);
-}
-
 // exp(x - max) / sum, with maximum and logarithm of the sum stored for each column.
 static void add_softmax(const Column *x, Dtype t) {
   Case *c = case_new("long columns %s, softmax %s", x->name, dtype_text(t));
   add_loops(c, x);
   int in = add_array(c, x, t, false), out = add_array(c, x, t, true);
-  int m = case_reduce(c, OP_MAX, TYPE_F32, 0, load_wide(c, in, TYPE_F32, 0)), e[2];
+  int m = case_reduce(c, OP_MAX, TYPE_F32, 0, case_load_as(c, in, TYPE_F32, 0)), e[2];
   store_column(c, x, TYPE_F32, 1, m);
   for (int i = 0; i < 2; i++) {
-    int d = case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 1 + i, load_wide(c, in, TYPE_F32, 1 + i), m);
+    int d =
+        case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 1 + i, case_load_as(c, in, TYPE_F32, 1 + i), m);
     e[i] = case_op1(c, OP_EXP, TYPE_F32, LEVEL_INNER, 1 + i, d);
     if (i == 0) e[0] = case_reduce(c, OP_SUM, TYPE_F32, 1, e[0]);
   }

@@ -286,6 +286,10 @@ int case_load(Case *c, int p, KLevel level, int phase) {
 int case_op1(Case *c, Op op, Dtype t, KLevel level, int phase, int a) {
   return case_stmt(c, K_OP, op, t, level, phase, a, NO_STMT, NO_STMT, -1);
 }
+int case_load_as(Case *c, int p, Dtype t, int phase) {
+  int x = case_load(c, p, LEVEL_INNER, phase);
+  return c->ptr[p].type == t ? x : case_op1(c, OP_CAST, t, LEVEL_INNER, phase, x);
+}
 int case_op2(Case *c, Op op, Dtype t, KLevel level, int phase, int a, int b) {
   return case_stmt(c, K_OP, op, t, level, phase, a, b, NO_STMT, -1);
 }

@@ -40,6 +40,8 @@ int case_walk(Case *c, int64_t offset, int n, const int64_t *stride);
 int case_stmt(Case *c, KKind kind, Op op, Dtype t, KLevel level, int phase, int a, int b, int d,
               int index);
 int case_load(Case *c, int p, KLevel level, int phase);
+// Adds a load in the inner loops, cast to type t if pointer p has another one.
+int case_load_as(Case *c, int p, Dtype t, int phase);
 int case_op1(Case *c, Op op, Dtype t, KLevel level, int phase, int a);
 int case_op2(Case *c, Op op, Dtype t, KLevel level, int phase, int a, int b);
 int case_reduce(Case *c, Op op, Dtype t, int phase, int a);

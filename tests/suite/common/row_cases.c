@@ -38,20 +38,15 @@ static void store_row(Case *c, Dtype t, int phase, int x) {
   case_store(c, case_pointer(c, t, true, STRIDES(1)), LEVEL_OUTER, phase, x);
 }
 
-static int load_wide(Case *c, int from, Dtype t, int phase) {
-  int x = case_load(c, from, LEVEL_INNER, phase);
-  return c->stmt[x].type == t ? x : case_op1(c, OP_CAST, t, LEVEL_INNER, phase, x);
-}
-
 // exp(x - max) / sum, with maximum and logarithm of the sum stored for each row.
 static void add_softmax(const Row *r, Dtype t, Dtype wide) {
   Case *c = case_new("long rows %s, softmax %s", r->name, dtype_text(t));
   add_loops(c, r);
   int in = add_array(c, r, t, false), out = add_array(c, r, t, true);
-  int m = case_reduce(c, OP_MAX, wide, 0, load_wide(c, in, wide, 0)), e[2];
+  int m = case_reduce(c, OP_MAX, wide, 0, case_load_as(c, in, wide, 0)), e[2];
   store_row(c, wide, 1, m);
   for (int i = 0; i < 2; i++) {
-    int x = case_op2(c, OP_SUB, wide, LEVEL_INNER, 1 + i, load_wide(c, in, wide, 1 + i), m);
+    int x = case_op2(c, OP_SUB, wide, LEVEL_INNER, 1 + i, case_load_as(c, in, wide, 1 + i), m);
     e[i] = case_op1(c, OP_EXP, wide, LEVEL_INNER, 1 + i, x);
     if (i == 0) e[0] = case_reduce(c, OP_SUM, wide, 1, e[0]);
   }
