@@ -19,20 +19,28 @@ typedef struct Sort {
   VEC(NodeId) stack;
 } Sort;
 
-// Sets *body to all nodes, grouped by region. Within a region they are in the order of `sequence`,
-// or of ids if `sequence` is NULL. (*first)[r] gets the index in *body of the first node of region
-// r.
-static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first,
-                   const NodeId **body) {
-  uint32_t count = graph_count(g), *start = arena_array(a, uint32_t, g->region.n + 2),
-           *fill = arena_array(a, uint32_t, g->region.n + 2);
+// Returns the region under which node n is listed: its own or, of the carries and results of loops
+// (`ends`, NULL: all nodes), that of its loop. Other nodes are listed behind the last region.
+static uint32_t list_of(const Graph *g, NodeId n, const Op *ends) {
+  const Node *x = graph_node(g, n);
+  if (!ends || (x->op == *ends && x->op == OP_CARRY)) return x->region;
+  return x->op == *ends ? graph_node(g, x->args[0])->attr.region : g->region.n + 1;
+}
+
+// Sets *body to the nodes, grouped by region (list_of). Within a region they are in the order of
+// `sequence`, or of ids if `sequence` is NULL. (*first)[r] gets the index in *body of the first
+// node of region r.
+static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const Op *ends,
+                   const uint32_t **first, const NodeId **body) {
+  uint32_t count = graph_count(g), lists = g->region.n + 2,
+           *start = arena_array(a, uint32_t, lists + 1), *fill = arena_array(a, uint32_t, lists);
   NodeId *node = arena_array(a, NodeId, count + 1);
-  for (NodeId n = 1; n <= count; n++) start[graph_node(g, n)->region + 1]++;
-  for (uint32_t r = 0; r <= g->region.n; r++) start[r + 1] += start[r];
-  for (uint32_t r = 0; r <= g->region.n; r++) fill[r] = start[r];
+  for (NodeId n = 1; n <= count; n++) start[list_of(g, n, ends) + 1]++;
+  for (uint32_t r = 0; r < lists; r++) start[r + 1] += start[r];
+  for (uint32_t r = 0; r < lists; r++) fill[r] = start[r];
   for (uint32_t i = 0; i < count; i++) {
     NodeId n = sequence ? sequence[i] : i + 1;
-    node[fill[graph_node(g, n)->region]++] = n;
+    node[fill[list_of(g, n, ends)]++] = n;
   }
   *first = start;
   *body = node;
@@ -81,31 +89,21 @@ NodeId *graph_schedule(Arena *a, const Graph *g) {
             .out = out,
             .state = arena_array(a, uint8_t, count + 1),
             .next = arena_array(a, uint32_t, count + 1)};
-  bucket(a, g, NULL, &s.first, &s.body);
+  bucket(a, g, NULL, NULL, &s.first, &s.body);
   for (NodeId n = 1; n <= count; n++) visit(a, &s, n);
   return out;
 }
 
 RegionNodes region_nodes(Arena *a, const Graph *g) {
   RegionNodes r;
-  bucket(a, g, graph_schedule(a, g), &r.first, &r.node);
+  bucket(a, g, graph_schedule(a, g), NULL, &r.first, &r.node);
   return r;
 }
 
-// Returns the loop that node n is a carry or a result of.
-static RegionId loop_of(const Graph *g, const Node *n) {
-  return n->op == OP_CARRY ? n->region : graph_node(g, n->args[0])->attr.region;
-}
-
 RegionNodes region_ends(Arena *a, const Graph *g, Op op) {
-  uint32_t *first = arena_array(a, uint32_t, g->region.n + 3);
-  for (NodeId n = 1; n <= graph_count(g); n++)
-    if (graph_node(g, n)->op == op) first[loop_of(g, graph_node(g, n)) + 2]++;
-  for (uint32_t r = 1; r <= g->region.n + 1; r++) first[r + 1] += first[r];
-  NodeId *node = arena_array(a, NodeId, first[g->region.n + 2] + 1);
-  for (NodeId n = 1; n <= graph_count(g); n++)
-    if (graph_node(g, n)->op == op) node[first[loop_of(g, graph_node(g, n)) + 1]++] = n;
-  return (RegionNodes){first, node};
+  RegionNodes r;
+  bucket(a, g, NULL, &op, &r.first, &r.node);
+  return r;
 }
 
 int region_depth(const Graph *g, RegionId r) {
