@@ -5,7 +5,8 @@
 //   moves.c     choices that differ from a given one by one rule, or by the axes or the mesh
 //   seeds.c     choices that experts write first
 //   every.c     all choices
-//   joint.c     the search: from the seeds, along the moves
+//   climb.c     from the best choices along moves to better ones
+//   joint.c     the search
 #ifndef PARTITION_CHOICES_H
 #define PARTITION_CHOICES_H
 
@@ -91,6 +92,20 @@ void joint_moves(Joint *j, const Tried *c, TriedList *out);
 // -- seeds.c
 // Appends the seeds on all meshes of the task to `out`.
 void joint_seeds(Joint *j, TriedList *out);
+
+// -- climb.c
+// Estimates the choices of the list and sorts them. Those for which no work is left are dropped,
+// but never all: of a very large model one layout is priced at least.
+void joint_sort(Joint *j, TriedList *list);
+// Prices the first choices of a sorted list, `most` of each family, while more than `left` of the
+// work is left.
+void joint_price_some(Joint *j, const TriedList *list, int most, double left);
+// Returns the best choice whose price differs from those of the n choices `taken`, in its simplest
+// form. NULL: there is none.
+Tried *joint_best_besides(const Joint *j, Tried *const *taken, uint32_t n);
+uint32_t joint_complexity(const Tried *c); // number of rules and axes
+// Expands the best choices, until the `beam` best are expanded or no work is left.
+void joint_climb(Joint *j, uint32_t beam);
 
 // -- joint.c
 // Does what search_best does. `all`: it may price the whole space, where that is small.

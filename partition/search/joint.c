@@ -8,10 +8,8 @@
 //
 //   1. seeds  what experts write first (seeds.c); some of each kind are priced. In a quick search
 //             also choices that treat the axes of a mesh as one
-//   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move
-//             makes of it (moves.c) are estimated, and those with the lowest estimates of each
-//             family of moves are priced. It ends when the BEAM best are expanded, or when the
-//             work that the search may do is done.
+//   2. climb  choices that one move makes of the best ones are priced (climb.c), until the BEAM
+//             best have been expanded, or the work that the search may do is done.
 //
 // Estimates only say what is priced first; no result depends on their value. The limit of work
 // counts nodes of graphs, not seconds, so that equal inputs give equal results.
@@ -40,43 +38,16 @@ enum {
 enum {
   BEAM = 24,       // the best choices that are expanded
   WIDE_BEAM = 64,  // the same where no seed fits: what fits then is far from what is fast
-  OF_A_FAMILY = 2, // choices of each family of moves that are priced in any case
-  SMALL_SHARE = 8, // all moves are priced if that takes at most this part of the work
-  WHOLE_SHARE = 4, // the same of estimates of choices that treat the axes of a mesh as one
+  WHOLE_SHARE = 4, // choices that treat the axes of a mesh as one are priced if their estimates
+                   // take at most this part of the work
   MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
-
-// -- what is priced first -----------------------------------------------------------------------
-
-static uint32_t complexity(const Tried *c) { return c->choice.layout.n + c->choice.mesh->naxes; }
-
-// Orders choices by estimate: those whose estimated memory fits first. The estimate knows neither
-// what recomputation saves nor what a program needs for a moment.
-static int by_estimate(const void *x, const void *y) {
-  const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
-  const LayoutCost *p = &a->choice.cost, *q = &b->choice.cost;
-  if (a->over != b->over) return a->over ? 1 : -1;
-  if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
-  if (p->memory != q->memory) return p->memory < q->memory ? -1 : 1;
-  uint32_t m = complexity(a), n = complexity(b);
-  return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
-}
-
-// Estimates the choices of the list and sorts them. Those for which no work is left are dropped,
-// but never all: of a very large model one layout is priced at least.
-static void sort_by_estimate(Joint *j, TriedList *list) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < list->n; i++)
-    if (joint_estimate(j, list->at[i]) || n == 0) list->at[n++] = list->at[i];
-  list->n = n;
-  if (n) qsort(list->at, n, sizeof *list->at, by_estimate);
-}
 
 static int by_preview(const void *x, const void *y) {
   const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
   double s = a->choice.price.unlimited, t = b->choice.price.unlimited;
   if (s != t) return s < t ? -1 : 1;
-  uint32_t m = complexity(a), n = complexity(b);
+  uint32_t m = joint_complexity(a), n = joint_complexity(b);
   return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
 }
 
@@ -101,72 +72,14 @@ static void price_seeds(Joint *j, const TriedList *list, double left) {
   }
 }
 
-// Prices the first choices of a sorted list, `most` of each family, while more than `left` of the
-// work is left.
-static void price_some(Joint *j, const TriedList *list, int most, double left) {
-  int priced[UINT8_MAX + 1] = {0};
-  for (uint32_t i = 0; i < list->n && j->work > left; i++)
-    if (priced[list->at[i]->family]++ < most) joint_price(j, list->at[i]);
-}
-
-// -- climbing -----------------------------------------------------------------------------------
-
-// Returns whether the prices differ by less than rules that hardly do anything change them.
-static bool priced_alike(const Tried *x, const Tried *y) {
-  const SearchPrice *p = &x->choice.price, *q = &y->choice.price;
-  return fabs(p->seconds - q->seconds) <= SEARCH_ALIKE * q->seconds &&
-         fabs(p->peak - q->peak) <= SEARCH_ALIKE * q->peak;
-}
-
-// Returns the choice with fewest rules and axes that is priced like the best one.
-static Tried *simplest_like(const Joint *j, Tried *best) {
-  Tried *simple = best;
-  for (uint32_t i = 0; i < j->all.n; i++) {
-    Tried *c = j->all.at[i];
-    if (c->priced && priced_alike(c, best) && joint_fits(j, c) == joint_fits(j, best) &&
-        complexity(c) < complexity(simple))
-      simple = c;
-  }
-  return simple;
-}
-
-// Returns the best choice whose price differs from those of the n choices `taken`, in its simplest
-// form. NULL: there is none.
-static Tried *best_besides(const Joint *j, Tried *const *taken, uint32_t n) {
-  Tried *best = NULL;
-  for (uint32_t i = 0; i < j->all.n; i++) {
-    Tried *c = j->all.at[i];
-    bool other = c->priced && (!best || joint_better(j, c, best));
-    for (uint32_t k = 0; k < n && other; k++) other = !priced_alike(c, taken[k]);
-    if (other) best = c;
-  }
-  return best ? simplest_like(j, best) : NULL;
-}
-
-// Returns the best of the `beam` best choices that is not expanded. NULL: all are.
-static Tried *next_choice(const Joint *j, uint32_t beam) {
-  Tried *best[WIDE_BEAM];
-  for (uint32_t n = 0; n < beam && (best[n] = best_besides(j, best, n)); n++)
-    if (!best[n]->expanded) return best[n];
-  return NULL;
-}
-
-static void expand(Joint *j, Tried *c) {
-  TriedList moves = {0};
-  c->expanded = true;
-  joint_moves(j, c, &moves);
-  sort_by_estimate(j, &moves);
-  bool few = moves.n * j->nodes <= j->work / SMALL_SHARE;
-  price_some(j, &moves, few ? (int)moves.n : OF_A_FAMILY, 0);
-}
-
 // -- the search ---------------------------------------------------------------------------------
 
 // Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
 static double worst_kept(const Joint *j) {
   Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
   uint32_t n = 0;
-  while (n < j->task->keep && (best[n] = best_besides(j, best, n)) && joint_fits(j, best[n])) n++;
+  while (n < j->task->keep && (best[n] = joint_best_besides(j, best, n)) && joint_fits(j, best[n]))
+    n++;
   return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
 }
 
@@ -278,19 +191,19 @@ static bool price_all(Joint *j) {
   j->result->candidates = list.n;
   j->every = true;
   j->work = most;
-  if (times > (alone ? SMALL_SPACE : 1)) sort_by_estimate(j, &list);
+  if (times > (alone ? SMALL_SPACE : 1)) joint_sort(j, &list);
   bool all = preview_all(j, &list, &over) && list.n == j->result->candidates;
   j->work = most / 2;
   double open;
   j->result->all = price_over(j, &over, &open) && all;
-  Tried *best = best_besides(j, NULL, 0);
+  Tried *best = joint_best_besides(j, NULL, 0);
   double least = best && joint_fits(j, best) ? best->choice.price.seconds : (double)INFINITY;
   j->result->proven = j->result->all && open >= least;
   return true;
 }
 
 static bool has_fitting(const Joint *j) {
-  Tried *best = best_besides(j, NULL, 0);
+  Tried *best = joint_best_besides(j, NULL, 0);
   return best && joint_fits(j, best);
 }
 
@@ -299,13 +212,8 @@ static void price_whole(Joint *j) {
   TriedList list = {0};
   if (joint_estimates(j, joint_whole_count(j)) > j->work / WHOLE_SHARE) return;
   joint_whole(j, &list);
-  sort_by_estimate(j, &list);
-  price_some(j, &list, UINT16_MAX, j->work / 2);
-}
-
-static void climb(Joint *j, uint32_t beam) {
-  Tried *c;
-  while (j->work >= j->nodes && (c = next_choice(j, beam))) expand(j, c);
+  joint_sort(j, &list);
+  joint_price_some(j, &list, UINT16_MAX, j->work / 2);
 }
 
 // Climbs where no seed fits. A sparing search does so only if it is quick.
@@ -313,30 +221,30 @@ static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
   j->result->spared = j->task->sparing && !j->quick;
   if (j->result->spared) return;
   j->work += MORE_WORK * work;
-  price_some(j, seeds, UINT8_MAX, j->work / 2);
+  joint_price_some(j, seeds, UINT8_MAX, j->work / 2);
   if (j->quick) price_whole(j);
-  climb(j, WIDE_BEAM);
+  joint_climb(j, WIDE_BEAM);
 }
 
 static void seed_and_climb(Joint *j) {
   TriedList seeds = {0};
   double work = j->work;
   joint_seeds(j, &seeds);
-  sort_by_estimate(j, &seeds);
+  joint_sort(j, &seeds);
   price_seeds(j, &seeds, work / 3);
   if (!has_fitting(j)) {
     climb_to_fit(j, &seeds, work);
     return;
   }
   if (j->quick) price_whole(j);
-  climb(j, BEAM);
+  joint_climb(j, BEAM);
 }
 
 // Fills the result with the best choices that fit.
 static void keep_best(const Joint *j, SearchResult *r) {
   Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
   r->at = arena_array(j->a, SearchChoice, j->task->keep + 1);
-  while (r->n < j->task->keep && (best[r->n] = best_besides(j, best, r->n)) &&
+  while (r->n < j->task->keep && (best[r->n] = joint_best_besides(j, best, r->n)) &&
          joint_fits(j, best[r->n])) {
     r->at[r->n] = best[r->n]->choice;
     r->n++;

@@ -3,6 +3,7 @@
 //
 //   b=rows                 ->  b=rows+cols, b=rows,ff=cols, (no rule)       a dim
 //   b=rows,ff=cols         ->  b=rows,ff=cols,soft/t=cols                   a soft rule
+//   soft/b=rows            ->  soft/t=rows (quick searches)                 an axis of a soft rule
 //   b=rows                 ->  ff=rows+cols (quick searches)                all axes at once
 //   b=rows                 ->  b=rows,parameters/all=rows                   ZeRO, stages 1 to 3
 //   b=rows,ff=cols         ->  b=cols,ff=rows; the same on rows=2 cols=4    axes, mesh
@@ -28,12 +29,17 @@ static void add_rule(Moves *m, const LayoutRule *rule, uint8_t family) {
   add(m, from->mesh, &l, family);
 }
 
+static Axes without(Axes of, int axis) {
+  Axes left = {0};
+  for (int i = 0; i < of.n; i++)
+    if (of.at[i] != axis) left.at[left.n++] = of.at[i];
+  return left;
+}
+
 // Gives the axis to the rule, or takes it away.
 static void toggle(Moves *m, LayoutRule rule, int axis, uint8_t family) {
   Axes now = joint_axes(&m->from->choice.layout, &rule);
-  rule.axes = (Axes){0};
-  for (int i = 0; i < now.n; i++)
-    if (now.at[i] != axis) rule.axes.at[rule.axes.n++] = now.at[i];
+  rule.axes = without(now, axis);
   if (rule.axes.n == now.n) rule.axes.at[rule.axes.n++] = (uint8_t)axis;
   add_rule(m, &rule, family);
 }
@@ -52,12 +58,34 @@ static void toggle_rule(Moves *m, LayoutRule rule, uint8_t family) {
   if (m->j->quick) toggle_all(m, rule, family);
 }
 
+// Takes each axis of the soft rules of other dims, one at a time, for this soft rule. Without the
+// axis, or with it in both rules, a step may need more than the memory.
+static void take_axes(Moves *m, LayoutRule to) {
+  const SearchChoice *from = &m->from->choice;
+  Axes has = joint_axes(&from->layout, &to);
+  for (uint32_t i = 0; i < from->layout.n; i++) {
+    LayoutRule r = from->layout.rule[i];
+    for (int k = 0; r.soft && strcmp(r.dim, to.dim) && k < from->layout.rule[i].axes.n; k++) {
+      int axis = from->layout.rule[i].axes.at[k];
+      if (axes_has(has, axis)) continue;
+      r.axes = without(from->layout.rule[i].axes, axis);
+      to.axes = has;
+      to.axes.at[to.axes.n++] = (uint8_t)axis;
+      Layout l = joint_with(m->j, m->a, &from->layout, &r);
+      l = joint_with(m->j, m->a, &l, &to);
+      add(m, from->mesh, &l, MOVE_SOFT);
+    }
+  }
+}
+
 static void toggle_dims(Moves *m) {
   const Space *s = &m->j->space;
   for (uint32_t d = 0; d < s->ndims; d++) {
     LayoutRule hard = {.dim = s->dim[d]->name}, soft = {.dim = s->dim[d]->name, .soft = true};
     if (m->j->useful >> d & 1) toggle_rule(m, hard, MOVE_DIM);
-    if (m->j->useful_soft >> d & 1) toggle_rule(m, soft, MOVE_SOFT);
+    if (!(m->j->useful_soft >> d & 1)) continue;
+    toggle_rule(m, soft, MOVE_SOFT);
+    if (m->j->quick) take_axes(m, soft);
   }
 }
 
