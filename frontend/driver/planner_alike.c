@@ -28,21 +28,19 @@ void micro_sort(CandidateList *list, uint32_t first) {
   if (list->n > first) qsort(list->at + first, list->n - first, sizeof *list->at, by_unlimited);
 }
 
-// Returns the axes over which a rule, or else a soft rule, of the layout splits the batch.
-static Axes any_batch_axes(const Session *s, const SearchChoice *c) {
-  Axes axes = micro_batch_axes(s, c, false);
-  return axes.n ? axes : micro_batch_axes(s, c, true);
+// Returns the number of processors over which rules and soft rules of the layout split the batch.
+static int64_t all_batch_parts(const Session *s, const SearchChoice *c) {
+  Axes axes = micro_batch_axes(s, c, false), soft = micro_batch_axes(s, c, true);
+  for (int i = 0; i < soft.n; i++)
+    if (!axes_has(axes, soft.at[i])) axes.at[axes.n++] = soft.at[i];
+  return axes_size(c->mesh, axes);
 }
 
-// Returns whether the programs of both are equal with other micro-batches, too, by all figures that
-// are known: a batch that is split becomes too short for its axes. A soft rule that splits it as a
-// rule does makes no difference.
-static bool are_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
+bool micro_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
   const SearchPrice *p = &x->price, *q = &y->price;
   return micro_unlimited(p) == micro_unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
          p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
-         x->accumulate == y->accumulate &&
-         axes_equal(any_batch_axes(m->s, x), any_batch_axes(m->s, y));
+         x->accumulate == y->accumulate && all_batch_parts(m->s, x) == all_batch_parts(m->s, y);
 }
 
 uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i) {
@@ -50,7 +48,7 @@ uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i
   uint32_t first = i;
   for (uint32_t k = i;
        k-- > 0 && micro_unlimited(&list->at[k].choice->price) == micro_unlimited(&c->price);)
-    if (are_equal(m, list->at[k].choice, c)) first = k;
+    if (micro_equal(m, list->at[k].choice, c)) first = k;
   return first;
 }
 

@@ -24,8 +24,8 @@
 #include "frontend/driver/planner_micro_internal.h"
 
 enum {
-  CANDIDATES = 3,       // at least
-  MORE_CANDIDATES = 64, // at most, while half of the work is left
+  CANDIDATES = 3,        // at least
+  MORE_CANDIDATES = 128, // at most, while half of the work is left
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000
@@ -177,10 +177,12 @@ static void recompute_last(Micro *m, Tried *t) {
   if (c.price.seconds <= micro_best_seconds(m)) refine(m, t);
 }
 
+// Returns whether a choice was tried that differs from c in its sums of gradients at most, or has
+// an equal program.
 static bool was_tried(const Micro *m, const TriedList *tried, const SearchChoice *c) {
   const char *key = key_of(m, c);
   for (uint32_t i = 0; i < tried->n; i++)
-    if (!strcmp(tried->at[i].key, key)) return true;
+    if (!strcmp(tried->at[i].key, key) || micro_equal(m, tried->at[i].from, c)) return true;
   return false;
 }
 

@@ -73,6 +73,10 @@ void micro_try_faster(Micro *m);
 bool micro_may_gain(const Micro *m, const SearchChoice *c);
 // Sorts the candidates from number `first` on by their time without recomputation.
 void micro_sort(CandidateList *list, uint32_t first);
+// Returns whether the programs of both are equal with other micro-batches, too, by all figures that
+// are known: a batch that is split becomes too short for as many processors. A soft rule that
+// splits it as a rule does makes no difference.
+bool micro_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y);
 // Returns the number of the first choice of a sorted list whose program is equal to that of number
 // i: i itself, or one before it.
 uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i);
