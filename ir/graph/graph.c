@@ -27,6 +27,7 @@ typedef struct NodeSlot {
   uint32_t hash;
   NodeId id; // 0: the slot is free
 } NodeSlot;
+enum { SLOTS_A_NODE = 2, LINE_SLOTS = 64 / sizeof(NodeSlot) };
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
@@ -171,28 +172,40 @@ uint64_t graph_hash(const Graph *g) {
   return h;
 }
 
-static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
-  const struct GraphTable *t = g->table;
-  uint32_t i = hash & (t->cap - 1);
-  while (t->slot[i].id && (t->slot[i].hash != hash || !node_equal(graph_node(g, t->slot[i].id), n)))
-    i = (i + 1) & (t->cap - 1);
-  return &t->slot[i];
+// Returns whether slot s is free or has a node that equals *n.
+static bool slot_fits(const Graph *g, const NodeSlot *s, const Node *n, uint32_t hash) {
+  return !s->id || (s->hash == hash && node_equal(graph_node(g, s->id), n));
 }
 
-// Makes a new hash table of nodes and enters all nodes. It has room for twice the nodes that the
-// graph is expected to have.
+// Returns the slot of the node that equals *n, or the free slot for *n. Passes add a node soon
+// after its arguments. So it is in a line of the cache for its newest argument, which is likely to
+// be at hand, and only if that line is full at a place of its hash. No node ever leaves the table.
+static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
+  const struct GraphTable *t = g->table;
+  uint32_t last = t->cap - 1, newest = 0, line, at;
+  for (int i = 0; i < n->nargs; i++)
+    if (n->args[i] > newest) newest = n->args[i];
+  line = SLOTS_A_NODE * newest & last & ~(uint32_t)(LINE_SLOTS - 1);
+  for (at = line; newest && at < line + LINE_SLOTS; at++)
+    if (slot_fits(g, &t->slot[at], n, hash)) return &t->slot[at];
+  for (at = hash & last; !slot_fits(g, &t->slot[at], n, hash);) at = (at + 1) & last;
+  return &t->slot[at];
+}
+
+// Makes a new hash table of nodes and enters all nodes. It has SLOTS_A_NODE slots for each node
+// that the graph is expected to have.
 static void refill_table(Graph *g) {
   struct GraphTable *t = g->table;
   arena_release(g->arena, t->slot);
   if (t->expected < graph_count(g)) t->expected = 2 * graph_count(g);
   t->cap = 256;
-  while (t->cap / 2 < t->expected + 16) t->cap *= 2;
+  while (t->cap / SLOTS_A_NODE < t->expected + 16) t->cap *= 2;
   t->slot = arena_array(g->arena, NodeSlot, t->cap);
   t->stale = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    uint32_t hash = node_hash(graph_node(g, n)), i = hash & (t->cap - 1);
-    while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
-    t->slot[i] = (NodeSlot){hash, n};
+    uint32_t hash = node_hash(graph_node(g, n));
+    NodeSlot *slot = find_slot(g, graph_node(g, n), hash);
+    if (!slot->id) *slot = (NodeSlot){hash, n};
   }
 }
 
@@ -313,7 +326,7 @@ static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   NodeId id = graph_count(g);
   *slot = (NodeSlot){hash, id};
   if (n->attr.decl && !g->decl.at[n->attr.decl - 1].node) g->decl.at[n->attr.decl - 1].node = id;
-  g->table->stale = id > g->table->cap / 2;
+  g->table->stale = id > g->table->cap / SLOTS_A_NODE;
   return id;
 }
 
