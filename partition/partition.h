@@ -22,8 +22,9 @@ typedef struct Sharding {
 
 typedef struct Placement {
   const Graph *graph;
-  Sharding *computed; // [node] sharding in which the node is computed
-  Sharding *settled;  // [node] sharding in which users of full sums read the value; never partial
+  const Sharding **computed; // [node] sharding in which the node is computed
+  const Sharding **settled;  // [node] sharding in which users of full sums read the value; never
+                             // partial
   const Layout *layout;
   // The placement without moves that may add redundant work to send less (place_improve.c). They
   // are judged by estimates: only the programs of both tell which is faster. NULL: no such moves.

@@ -85,7 +85,8 @@ static Axes partial_axes(const Placement *p, const Node *n, Axes unsplit) {
   Axes out = {0};
   if (!n->origin.of) return out;
   for (int i = 0; i < unsplit.n; i++)
-    if (axes_has(p->computed[n->origin.of].partial, unsplit.at[i])) out.at[out.n++] = unsplit.at[i];
+    if (axes_has(p->computed[n->origin.of]->partial, unsplit.at[i]))
+      out.at[out.n++] = unsplit.at[i];
   return out;
 }
 

@@ -9,7 +9,7 @@
 // over which it sums. Returns 0 if the axis splits neither.
 static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   const Node *node = graph_node(p->g, reader);
-  int k = sharding_dim_of(&p->result.computed[reader], axis);
+  int k = sharding_dim_of(p->result.computed[reader], axis);
   if (k >= 0) return node->dims.at[k];
   for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
     if (axes_has(p->inner[reader][i], axis)) return node->attr.dims[i];

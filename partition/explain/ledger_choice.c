@@ -34,11 +34,11 @@ static const char *argument_name(Arena *a, const Placer *p, NodeId n, const char
 static const char *rather_than_reducing(Arena *a, const Placer *p, const LedgerPart *part,
                                         const CollFact *c) {
   const Graph *g = p->g;
-  const Sharding *s = &p->result.computed[part->node];
+  const Sharding *s = p->result.computed[part->node];
   int k = c->axes.n ? sharding_dim_of(s, c->axes.at[0]) : -1;
   if (!part->reader || k < 0 || !sums(g, part->reader, graph_node(g, part->node)->dims.at[k]))
     return NULL;
-  int64_t bytes = sharding_bytes(g, part->reader, &p->result.computed[part->reader]);
+  int64_t bytes = sharding_bytes(g, part->reader, p->result.computed[part->reader]);
   return arena_printf(a, "rather than reducing %s (%s)", name_of(p, part->reader),
                       bytes_text(a, coll_wire_bytes(COLL_ALL_REDUCE, c->group, bytes)));
 }
@@ -52,7 +52,7 @@ static const char *rather_than_gathering(Arena *a, const Placer *p, const Ledger
   const char *list = "";
   if (x->op != OP_CONTRACT) return NULL;
   for (int i = 0; i < x->nargs; i++) {
-    const Sharding *s = &p->result.settled[x->args[i]];
+    const Sharding *s = p->result.settled[x->args[i]];
     int k = c->axes.n ? sharding_dim_of(s, c->axes.at[0]) : -1;
     if (k < 0 || !sums(g, part->node, graph_node(g, x->args[i])->dims.at[k])) continue;
     int64_t whole = sharding_bytes(g, x->args[i], s) * c->group;

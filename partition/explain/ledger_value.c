@@ -60,7 +60,7 @@ static NamedNodes named_nodes(Arena *a, const Placer *p) {
 // that readers see).
 static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
   const Dim *d = dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k]);
-  Axes split = p->result.settled[n].split[k];
+  Axes split = p->result.settled[n]->split[k];
   ValueDim out = {.name = d->name,
                   .size = d->size,
                   .block = block_length(p->g->mesh, d->size, split),
@@ -88,7 +88,7 @@ static Axes replicated_axes(const Mesh *m, const Sharding *s) {
 // Returns the axes over which node n is partial for all that read it: none of them needs the full
 // sum.
 static Axes partial_for_all(const Placer *p, NodeId n) {
-  Axes out = p->result.computed[n].partial;
+  Axes out = p->result.computed[n]->partial;
   const Read *r = reads_of(p, n), *outputs = outputs_of(p, n);
   if (!r->node && !outputs->output) return (Axes){0};
   for (; r->node; r++) {
@@ -113,21 +113,21 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                                NodeId n) {
   const Placer *p = placer_of(l->placement);
   const Node *node = graph_node(p->g, n);
-  Sharding settled = p->result.settled[n];
+  Sharding settled = *p->result.settled[n];
   settled.partial = partial_for_all(p, n);
-  settled.monoid = p->result.computed[n].monoid;
+  settled.monoid = p->result.computed[n]->monoid;
   ExplainedValue v = {.name = name,
                       .kind = kind,
                       .node = n,
                       .type = (Dtype)node->type,
                       .pos = node->origin.pos,
                       .ndims = node->dims.n,
-                      .partial = p->result.computed[n].partial,
-                      .monoid = p->result.computed[n].monoid,
+                      .partial = p->result.computed[n]->partial,
+                      .monoid = p->result.computed[n]->monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
   v.same = replicated_axes(p->g->mesh, &settled);
-  v.computed = sharding_text(a, p->g, &node->dims, &p->result.computed[n]);
+  v.computed = sharding_text(a, p->g, &node->dims, p->result.computed[n]);
   v.seen = sharding_text(a, p->g, &node->dims, &settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, l->diag, n);
@@ -263,7 +263,7 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
                     .user = user_text(a, p->g, r),
                     .wants = sharding_text(a, p->g, &graph_node(p->g, v->node)->dims, &need),
                     .times = 1,
-                    .converts = !sharding_equal(&need, &p->result.computed[v->node])};
+                    .converts = !sharding_equal(&need, p->result.computed[v->node])};
     if (r->node) {
       const Subject *subject = &p->graph->subject[r->node];
       const Origin *o = &graph_node(p->g, r->node)->origin;
@@ -328,7 +328,7 @@ static void put_computed_splits(FILE *f, const Ledger *l, const ExplainedValue *
   const Placement *p = l->placement;
   const Mesh *m = l->graph->mesh;
   for (int k = 0; k < v->ndims; k++) {
-    Axes split = p->computed[v->node].split[k];
+    Axes split = p->computed[v->node]->split[k];
     for (int i = 0; i < split.n; i++)
       if (!axes_has(v->dim[k].axes, split.at[i]))
         fprintf(f, "  where it is computed, %s also splits %s, to share the work\n",

@@ -179,7 +179,7 @@ static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, con
 static Attr map_attr(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
   Attr attr = node->attr;
-  const Sharding *at = &l->p->result.computed[n];
+  const Sharding *at = l->p->result.computed[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
   attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
   OpClass cls = op_row((Op)node->op)->cls;
@@ -234,7 +234,7 @@ static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
 static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
-  const Sharding *at = &l->p->result.computed[n];
+  const Sharding *at = l->p->result.computed[n];
   if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type ||
       !dtype_is_float(wide))
     return;
@@ -275,7 +275,7 @@ static NodeId lower_node(Lower *l, NodeId n) {
   l->out->origin = node->origin;
   l->out->origin.of = l->out->origin.reader = n;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
-    Dims dims = sharding_dims(l->g, &node->dims, &l->p->result.computed[n]);
+    Dims dims = sharding_dims(l->g, &node->dims, l->p->result.computed[n]);
     return graph_decl_node_over(l->out, node->attr.decl, &dims);
   }
   Attr attr = map_attr(l, n);
@@ -309,7 +309,7 @@ Graph *lower(Arena *a, const Placement *placement) {
     bug_context("lower", n);
     if (p->graph->marked[n]) continue;
     NodeId node = lower_node(&l, n);
-    const Sharding *at = &placement->computed[n];
+    const Sharding *at = placement->computed[n];
     Dims want = sharding_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
     if (!dims_equal(&want, &got))
       BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);

@@ -63,7 +63,7 @@ void alike_forget(Improve *m) { memset(m->table, 0, m->ntable * sizeof *m->table
 
 static uint64_t state_hash(const Improve *m, uint64_t h, NodeId n) {
   const Placer *p = m->p;
-  const Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
+  const Sharding *at = p->result.computed[n], *settled = p->result.settled[n];
   for (int a = 0; a < m->g->mesh->naxes; a++) {
     int computed = sharding_dim_of(at, a) + 1, reads = sharding_dim_of(settled, a) + 1;
     h = hash_word(h, (uint64_t)computed | (uint64_t)reads << 8 |

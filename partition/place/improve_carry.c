@@ -18,11 +18,12 @@ static bool may_split(const Improve *m, NodeId n, int axis, int k) {
 }
 
 static void split_carry(Improve *m, NodeId n, int axis, int k) {
-  Sharding *at = &m->p->result.computed[n];
+  Sharding at = *m->p->result.computed[n];
   trial_save(m, n);
-  sharding_unsplit(at, axis);
-  if (k >= 0) axes_append(&at->split[k], axis);
-  m->p->result.settled[n] = *at;
+  sharding_unsplit(&at, axis);
+  if (k >= 0) axes_append(&at.split[k], axis);
+  place_compute(m->p, n, &at);
+  place_settle(m->p, n, &at);
   crowds_note(m->p, n);
   trial_wait_users(m, n);
 }
@@ -63,7 +64,7 @@ void improve_carries(Improve *m, int axis) {
     const Node *node = graph_node(m->g, n);
     if (node->op != OP_CARRY || !m->p->graph->next[n] || !may_split(m, n, axis, -1)) continue;
     bool kept = move_loop(m, n, axis);
-    int now = sharding_dim_of(&m->p->result.computed[n], axis);
+    int now = sharding_dim_of(m->p->result.computed[n], axis);
     for (int k = -1; k < node->dims.n && !kept && trial_has_room(m); k++)
       kept = k != now && may_split(m, n, axis, k) && move_carry(m, n, axis, k);
     improve_judge(m);

@@ -45,7 +45,7 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
     if (depth && graph_node(m->g, u->node)->op == OP_WINDOW)
       add_needs_behind(m, n, u->node, r, depth - 1);
     for (int a = 0; a < m->g->mesh->naxes; a++) {
-      int have = sharding_dim_of(&p->result.settled[window], a), k = sharding_dim_of(&need, a);
+      int have = sharding_dim_of(p->result.settled[window], a), k = sharding_dim_of(&need, a);
       if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
           !window_passes_dim(node, node->dims.at[have]))
         continue;
@@ -104,13 +104,13 @@ static double sum_share(bool replicated, uint32_t splits, double p) {
 
 static bool adds_partial(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
-  return axes_has(m->p->result.computed[n].partial, axis) ||
+  return axes_has(m->p->result.computed[n]->partial, axis) ||
          (m->partial[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
 }
 
 bool improve_is_partial(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
-  if (axes_has(m->p->result.computed[n].partial, axis)) return true;
+  if (axes_has(m->p->result.computed[n]->partial, axis)) return true;
   return adds_partial(m, n, axis) && adds_partial(m, node->args[0], axis) &&
          adds_partial(m, node->args[1], axis);
 }
@@ -120,22 +120,22 @@ bool improve_is_partial(const Improve *m, NodeId n, int axis) {
 static bool is_added(const Improve *m, NodeId n, int axis) {
   const Read *r = reads_of(m->p, n);
   return r->node && !r[1].node && !r[1].output && improve_is_partial(m, n, axis) &&
-         !axes_has(m->p->result.computed[r->node].partial, axis) &&
+         !axes_has(m->p->result.computed[r->node]->partial, axis) &&
          improve_is_partial(m, r->node, axis);
 }
 
 void improve_partial(Improve *m) {
   for (NodeId n = 1; n <= graph_count(m->g); n++) {
     const Node *node = graph_node(m->g, n);
-    for (int i = 0; i < m->p->result.computed[n].partial.n; i++)
-      m->partial[n] |= (uint8_t)(1u << m->p->result.computed[n].partial.at[i]);
+    for (int i = 0; i < m->p->result.computed[n]->partial.n; i++)
+      m->partial[n] |= (uint8_t)(1u << m->p->result.computed[n]->partial.at[i]);
     if (node->op == OP_ADD || node->op == OP_SUB)
       m->partial[n] |= m->partial[node->args[0]] & m->partial[node->args[1]];
   }
 }
 
 static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
-  const Sharding *at = &m->p->result.computed[n], *settled = &m->p->result.settled[n];
+  const Sharding *at = m->p->result.computed[n], *settled = m->p->result.settled[n];
   double p = (double)m->g->mesh->axis[axis].size;
   int from = sharding_dim_of(at, axis), stop = sharding_dim_of(settled, axis);
   bool partial = improve_is_partial(m, n, axis),
@@ -155,7 +155,7 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
 // Returns the bytes that a block of n would have without the split over the axis, times the steps
 // of the loop that contains n.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
-  Sharding s = m->p->result.computed[n];
+  Sharding s = *m->p->result.computed[n];
   sharding_remove(&s, axis);
   return (double)sharding_bytes(m->g, n, &s) *
          (double)region_times(m->g, graph_node(m->g, n)->region);
@@ -166,8 +166,8 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
-  int k = sharding_dim_of(&m->p->result.settled[n], axis);
-  return k >= 0 && !axes_has(m->p->result.computed[n].partial, axis) &&
+  int k = sharding_dim_of(m->p->result.settled[n], axis);
+  return k >= 0 && !axes_has(m->p->result.computed[n]->partial, axis) &&
          window_passes_dim(node, node->dims.at[k]);
 }
 
@@ -175,7 +175,7 @@ static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
   double share = 0;
   for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) share += r->halo[j];
   if (share <= 0) return 0;
-  return share * (double)sharding_bytes(m->g, n, &m->p->result.settled[n]) *
+  return share * (double)sharding_bytes(m->g, n, m->p->result.settled[n]) *
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
@@ -183,12 +183,12 @@ static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
 // several axes. One all_reduce over all these axes sends less than one all_reduce for each axis.
 static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   const Mesh *mesh = m->g->mesh;
-  const Sharding *at = &m->p->result.computed[n];
+  const Sharding *at = m->p->result.computed[n];
   double group = 1, weight = 0, apart = 0;
   for (int i = 0; i < at->partial.n; i++) {
     int a = at->partial.at[i];
     double p = (double)mesh->axis[a].size;
-    if (!r->axis[a].any || sharding_dim_of(&m->p->result.settled[n], a) >= 0 ||
+    if (!r->axis[a].any || sharding_dim_of(m->p->result.settled[n], a) >= 0 ||
         !r->axis[a].replicated)
       continue;
     group *= p, apart += coll_sent_share(COLL_ALL_REDUCE, p);
@@ -204,8 +204,8 @@ static bool sends_nothing(const Improve *m, NodeId n) {
   const Mesh *mesh = m->g->mesh;
   for (int a = 0; a < mesh->naxes; a++)
     if (mesh->axis[a].size > 1 &&
-        (sharding_dim_of(&m->p->result.computed[n], a) >= 0 ||
-         sharding_dim_of(&m->p->result.settled[n], a) >= 0 || improve_is_partial(m, n, a)))
+        (sharding_dim_of(m->p->result.computed[n], a) >= 0 ||
+         sharding_dim_of(m->p->result.settled[n], a) >= 0 || improve_is_partial(m, n, a)))
       return false;
   return true;
 }
@@ -227,7 +227,7 @@ Sent improve_cost(const Improve *m, NodeId n) {
       out.bytes += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
     else
       out.latency += m->p->machine->latency;
-    sums += axes_has(m->p->result.computed[n].partial, a);
+    sums += axes_has(m->p->result.computed[n]->partial, a);
   }
   if (sums > 1) out.bytes += joint_sums(m, n, &r);
   double halo = halo_bytes(m, n, &r);

@@ -6,8 +6,8 @@ Placer improve_copy(const Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
   Placer out = *p;
   out.crowds = NULL;
-  out.result.computed = arena_copy(p->arena, p->result.computed, n * sizeof(Sharding));
-  out.result.settled = arena_copy(p->arena, p->result.settled, n * sizeof(Sharding));
+  out.result.computed = arena_copy(p->arena, p->result.computed, n * sizeof *p->result.computed);
+  out.result.settled = arena_copy(p->arena, p->result.settled, n * sizeof *p->result.settled);
   out.inner = arena_copy(p->arena, p->inner, n * sizeof *p->inner);
   out.linear = arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES);
   for (NodeId u = 1; u < n; u++)

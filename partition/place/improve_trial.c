@@ -65,9 +65,9 @@ static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), boo
   m->visits++;
   choose(p, n);
   State after = state_of(p, n);
-  *moved = !sharding_equal(&before.settled, &after.settled);
+  *moved = !sharding_equal(before.settled, after.settled);
   state_set(p, n, before);
-  if (!*moved && sharding_equal(&before.computed, &after.computed)) return true;
+  if (!*moved && sharding_equal(before.computed, after.computed)) return true;
   if (*moved && trial_is_shown(m, n)) return false;
   trial_save(m, n);
   state_set(p, n, after);

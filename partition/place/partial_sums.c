@@ -9,7 +9,7 @@ static NodeId partial_from(const Placer *p, NodeId n, int axis) {
   NodeId carried = 0;
   if (node->op == OP_CARRY) return p->graph->next[n];
   for (int i = 0; i < node->nargs; i++) {
-    if (!axes_has(p->result.computed[node->args[i]].partial, axis)) continue;
+    if (!axes_has(p->result.computed[node->args[i]]->partial, axis)) continue;
     if (graph_node(p->g, node->args[i])->op != OP_CARRY) return node->args[i];
     carried = node->args[i];
   }

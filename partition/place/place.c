@@ -50,7 +50,7 @@ static const char *said_by(const Placer *p, const Diag *diag, NodeId n, int k, i
 // Returns the sums before n whose partial sums n passes on: "east is summed over cols at line 20".
 // Empty if n begins all of its sums.
 static const char *passed_sums(const Placer *p, NodeId n) {
-  const Axes partial = p->result.computed[n].partial;
+  const Axes partial = p->result.computed[n]->partial;
   const char *text = "";
   for (int i = 0; i < partial.n; i++) {
     int inner;
@@ -67,7 +67,7 @@ static const char *passed_sums(const Placer *p, NodeId n) {
 const char *placement_why(const Placement *placement, const Diag *diag, NodeId n) {
   const Placer *p = placer_of(placement);
   const Node *node = graph_node(p->g, n);
-  const Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
+  const Sharding *at = p->result.computed[n], *settled = p->result.settled[n];
   const char *text = "", *before = "";
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < settled->split[k].n; i++) {
@@ -92,20 +92,20 @@ int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
   const Placer *p = placer_of(placement);
   const Node *node = graph_node(p->g, n);
   int k = dims_index(&node->dims, d);
-  const Sharding *either[] = {&p->result.settled[n], &p->result.computed[n]};
+  const Sharding *either[] = {p->result.settled[n], p->result.computed[n]};
   for (size_t i = 0; k >= 0 && i < countof(either); i++)
     if (axes_has(either[i]->split[k], axis)) return either[i]->rule[axis] - 1;
   if (k >= 0) return place_reader_rule(p, n, k, axis) - 1;
   for (int i = 0; i < node_inner(node); i++)
     if (node->attr.dims[i] == d && p->inner[n] && axes_has(p->inner[n][i], axis))
-      return p->result.computed[n].rule[axis] - 1;
+      return p->result.computed[n]->rule[axis] - 1;
   return node->op == OP_WINDOW ? placement_rule(placement, node->args[0], d, axis) : -1;
 }
 
 int placement_partial_rule(const Placement *placement, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(placer_of(placement), n, axis, &inner);
-  return begin ? placement->computed[begin].rule[axis] - 1 : -1;
+  return begin ? placement->computed[begin]->rule[axis] - 1 : -1;
 }
 
 static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *whole, const Layout *layout,
@@ -118,8 +118,13 @@ static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *whole, co
   p->graph = of;
   p->g = g;
   p->result = (Placement){.graph = g, .layout = layout};
-  p->result.computed = arena_array(a, Sharding, n);
-  p->result.settled = arena_array(a, Sharding, n);
+  p->kept = shardings_new(a);
+  p->result.computed = arena_array(a, const Sharding *, n);
+  p->result.settled = arena_array(a, const Sharding *, n);
+  for (NodeId u = 0; u < n; u++) {
+    place_compute(p, u, &(Sharding){0});
+    place_settle(p, u, &(Sharding){0});
+  }
   p->request = arena_array(a, const Request *, n);
   p->inner = arena_array(a, Axes *, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
@@ -209,5 +214,5 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
 
 const char *placement_note(const void *placement, NodeId n) {
   const Placer *p = placer_of(placement);
-  return sharding_text(p->arena, p->g, &graph_node(p->g, n)->dims, &p->result.computed[n]);
+  return sharding_text(p->arena, p->g, &graph_node(p->g, n)->dims, p->result.computed[n]);
 }

@@ -68,7 +68,7 @@ static void note_split(Choice *c, int i, int j, Axes split) {
 // Returns the dim of source i that the axis splits, -1: none.
 static int split_dim(const Choice *c, int i, int axis) {
   return i < KNOWN_SOURCES ? c->have[i][axis]
-                           : sharding_dim_of(&c->placer->result.settled[source_of(c, i)], axis);
+                           : sharding_dim_of(c->placer->result.settled[source_of(c, i)], axis);
 }
 
 // Fills c->wanted (axes that split arguments), c->have and c->hard (axes of hard rules) for the
@@ -80,7 +80,7 @@ static bool collect(Choice *c) {
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
-      Axes split = c->placer->result.settled[arg].split[j];
+      Axes split = c->placer->result.settled[arg]->split[j];
       if (!split.n) continue;
       note_split(c, i, j, split);
       int slot = source_slot(c, i, j);
@@ -106,7 +106,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     if (have < 0) continue;
     NodeId arg = source_of(c, i);
     int ndims = graph_node(c->g, arg)->dims.n;
-    const Sharding *settled = &c->placer->result.settled[arg];
+    const Sharding *settled = c->placer->result.settled[arg];
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have == want) continue;
@@ -272,7 +272,7 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   if (slot < c->ndims && axes_has(w->soft[slot], axis)) return w->soft_rule[axis];
   uint16_t other = 0;
   for (int i = 0; i < c->nsources; i++) {
-    const Sharding *s = &c->placer->result.settled[source_of(c, i)];
+    const Sharding *s = c->placer->result.settled[source_of(c, i)];
     int k = split_dim(c, i, axis);
     if (k < 0 || !s->rule[axis]) continue;
     if (source_slot(c, i, k) == slot) return s->rule[axis];
@@ -352,26 +352,29 @@ static void choose_source(Placer *p, NodeId n) {
   Sharding none = {0}, want = settled_of(p, n, &none);
   for (int k = 0; k < node->dims.n && !node->attr.decl; k++)
     while (want.split[k].n && only_read_whole(p, n, k)) sharding_remove(&want, want.split[k].at[0]);
-  if (node->attr.decl || node->op == OP_INDEX || op_is_draw((Op)node->op))
-    p->result.computed[n] = p->result.settled[n] = want;
+  if (!node->attr.decl && node->op != OP_INDEX && !op_is_draw((Op)node->op)) return;
+  place_compute(p, n, &want);
+  place_settle(p, n, &want);
 }
 
 // Gives n the sharding that a pin, `layout(...)` in the model, states. The rules of the layout do
 // not apply to n.
 static void choose_pin(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  Sharding *at = &p->result.computed[n];
+  Sharding at = *p->result.computed[n];
   for (int i = 0; i < node->attr.ndims; i++)
     if (p->g->mesh->axis[node->attr.axes.at[i]].size > 1)
-      axes_append(&at->split[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
-  p->result.settled[n] = *at;
+      axes_append(&at.split[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
+  place_compute(p, n, &at);
+  place_settle(p, n, &at);
 }
 
 // A final is what its carry is after a step: it has the sharding of the value that it takes over.
 static void choose_final(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   p->result.computed[n] = p->result.computed[node->args[1]];
-  p->result.settled[n] = settled_of(p, n, &p->result.computed[n]);
+  Sharding settled = settled_of(p, n, p->result.computed[n]);
+  place_settle(p, n, &settled);
 }
 
 static Choice choice_new(Placer *p, NodeId n) {
@@ -410,15 +413,16 @@ static void set_splits(const Choice *c, Sharding *at) {
 // Chooses among the shardings that the rules and the node's sources ask for.
 static void choose_asked(Placer *p, NodeId n) {
   Choice c = choice_new(p, n);
-  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
-  if (!collect(&c)) {
-    *at = *settled = (Sharding){0};
-    return;
+  Sharding at = {0}, settled = {0};
+  if (collect(&c)) {
+    choose_slots(&c);
+    at = *p->result.computed[n];
+    set_splits(&c, &at);
+    settled = settled_of(p, n, &at);
   }
-  choose_slots(&c);
-  set_splits(&c, at);
-  *settled = settled_of(p, n, at);
-  if (c.n->op == OP_CARRY) *at = *settled; // else every step of the loop would convert it
+  // Each step of a loop would convert a carry that is computed in another sharding.
+  place_compute(p, n, c.n->op == OP_CARRY ? &settled : &at);
+  place_settle(p, n, &settled);
 }
 
 void place_choose(Placer *p, NodeId n) {

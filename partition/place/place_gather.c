@@ -46,8 +46,8 @@ static bool is_bound(const Placer *p, NodeId n, int axis) {
 
 static bool goes_on(const Behind *b, NodeId u) {
   const Node *n = graph_node(b->g, u);
-  return op_row((Op)n->op)->cls == POINTWISE && split_so(b, u, &b->p->result.computed[u]) &&
-         split_so(b, u, &b->p->result.settled[u]) && !is_bound(b->p, u, b->axis);
+  return op_row((Op)n->op)->cls == POINTWISE && split_so(b, u, b->p->result.computed[u]) &&
+         split_so(b, u, b->p->result.settled[u]) && !is_bound(b->p, u, b->axis);
 }
 
 static bool read_replicated(const Behind *b, NodeId n) {
@@ -106,7 +106,7 @@ static bool alone(const Behind *b) {
       NodeId arg = node->args[a];
       int k = found(b, arg);
       if (k > 0 && !b->leads[k]) return false;
-      if (k < 0 && sharding_dim_of(&b->p->result.settled[arg], b->axis) >= 0) return false;
+      if (k < 0 && sharding_dim_of(b->p->result.settled[arg], b->axis) >= 0) return false;
     }
   }
   return true;
@@ -117,7 +117,7 @@ static double argument_bytes(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
   for (int i = 0; i < node->nargs; i++) {
-    const Sharding *settled = &b->p->result.settled[node->args[i]];
+    const Sharding *settled = b->p->result.settled[node->args[i]];
     if (sharding_dim_of(settled, b->axis) >= 0)
       bytes += (p - 1) * (double)sharding_bytes(b->g, node->args[i], settled);
   }
@@ -128,14 +128,21 @@ static double argument_bytes(const Behind *b, NodeId n) {
 // This must send fewer bytes, and the extra flops may take at most twice the time that the saved
 // bytes would take.
 static bool worth_repeating(const Behind *b, NodeId n) {
-  if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n].partial.n) return false;
+  if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n]->partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
   double saved =
-      (p - 1) * (double)sharding_bytes(b->g, n, &b->p->result.computed[n]) - argument_bytes(b, n);
+      (p - 1) * (double)sharding_bytes(b->g, n, b->p->result.computed[n]) - argument_bytes(b, n);
   double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
   Dtype factors = (Dtype)graph_node(b->g, graph_node(b->g, n)->args[0])->type;
   double flops = machine_flops(b->p->machine, factors);
   return saved > 0 && (p - 1) * place_work(b->p, n) / flops <= 2 * saved / bandwidth;
+}
+
+// Removes b->axis from the sharding *at of the placement.
+static void unsplit(const Behind *b, const Sharding **at) {
+  Sharding s = **at;
+  sharding_remove(&s, b->axis);
+  *at = sharding_keep(b->p->kept, &s);
 }
 
 static void gather_value(Behind *b, NodeId n) {
@@ -143,18 +150,18 @@ static void gather_value(Behind *b, NodeId n) {
   if (!look_behind(b, n) || !alone(b)) return;
   for (int i = 0; i < b->n; i++)
     if (b->gathered[i])
-      bytes += (double)sharding_bytes(b->g, b->node[i], &b->p->result.settled[b->node[i]]);
-  double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
+      bytes += (double)sharding_bytes(b->g, b->node[i], b->p->result.settled[b->node[i]]);
+  double own = (double)sharding_bytes(b->g, n, b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
   if (bytes < own || (bytes <= own && !repeat))
     return; // at equal bytes it is better to compute in blocks
-  sharding_remove(&b->p->result.settled[n], b->axis);
+  unsplit(b, &b->p->result.settled[n]);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;
-    sharding_remove(&b->p->result.computed[b->node[i]], b->axis);
-    sharding_remove(&b->p->result.settled[b->node[i]], b->axis);
+    unsplit(b, &b->p->result.computed[b->node[i]]);
+    unsplit(b, &b->p->result.settled[b->node[i]]);
   }
-  if (repeat) sharding_remove(&b->p->result.computed[n], b->axis);
+  if (repeat) unsplit(b, &b->p->result.computed[n]);
 }
 
 void place_gathers(Placer *p, int axis) {
@@ -164,8 +171,8 @@ void place_gathers(Placer *p, int axis) {
     OpClass cls = op_row((Op)node->op)->cls;
     if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;
-    int k = sharding_dim_of(&p->result.computed[n], axis);
-    if (k < 0 || !axes_equal(p->result.computed[n].split[k], p->result.settled[n].split[k]))
+    int k = sharding_dim_of(p->result.computed[n], axis);
+    if (k < 0 || !axes_equal(p->result.computed[n]->split[k], p->result.settled[n]->split[k]))
       continue;
     b.d = node->dims.at[k];
     gather_value(&b, n);

@@ -42,6 +42,7 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
         vec_push(a, role) = dim_role_of(g, u, i, j);
     }
   }
+  vec_push(a, start) = role.n;
   p->role_start = start.at, p->role = role.at;
 }
 

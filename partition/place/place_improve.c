@@ -51,18 +51,21 @@ static const double SMALL = 1.0 / 256;
 // the axis, in the computed one. Returns whether the change was kept.
 static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   Placer *p = m->p;
-  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
-  Axes split = settled->split[k];
+  Sharding at = *p->result.computed[n], settled = *p->result.settled[n];
+  Axes split = settled.split[k];
   axes_append(&split, axis);
-  if (!axes_has(at->partial, axis) && !axes_equal(split_allowed(m->g, n, k, split), split))
+  if (!axes_has(at.partial, axis) && !axes_equal(split_allowed(m->g, n, k, split), split))
     return false;
   if (!trial_begin(m, (Move){MOVE_SETTLE, n, axis, k})) return false;
   trial_save(m, n);
-  settled->split[k] = split;
-  settled->rule[axis] = place_reader_rule(p, n, k, axis);
-  if (!axes_has(at->partial, axis) && axes_starts(split, at->split[k])) {
-    at->split[k] = split;
-    at->rule[axis] = settled->rule[axis];
+  settled.split[k] = split;
+  place_settle(p, n, &settled); // some readers read it as it is settled
+  settled.rule[axis] = place_reader_rule(p, n, k, axis);
+  place_settle(p, n, &settled);
+  if (!axes_has(at.partial, axis) && axes_starts(split, at.split[k])) {
+    at.split[k] = split;
+    at.rule[axis] = settled.rule[axis];
+    place_compute(p, n, &at);
   }
   crowds_note(p, n);
   trial_wait_users(m, n);
@@ -97,7 +100,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   bool replicated;
   if (node->attr.decl || !trial_is_free(m, n) || trial_is_shown(m, n) ||
-      sharding_dim_of(&p->result.settled[n], axis) >= 0)
+      sharding_dim_of(p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
   for (int k = 0; k < node->dims.n && replicated && trial_has_room(m); k++)
@@ -113,7 +116,7 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(m->p->inner[u][i], axis)) return node->dims.n + i;
-  return sharding_dim_of(&m->p->result.computed[u], axis);
+  return sharding_dim_of(m->p->result.computed[u], axis);
 }
 
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
@@ -216,7 +219,7 @@ static void move_gathers(Improve *m, int axis) {
   const Placer *p = m->p;
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
     if (!reads_of(p, n)[0].node || !reads_of(p, n)[1].node ||
-        sharding_dim_of(&p->result.settled[n], axis) < 0 || most_saved(m, n) <= m->least)
+        sharding_dim_of(p->result.settled[n], axis) < 0 || most_saved(m, n) <= m->least)
       continue;
     try_gather(m, n, axis);
   }
@@ -231,7 +234,7 @@ static bool has_hot_user(const Improve *m, NodeId n, int axis) {
 static void try_repeats(Improve *m, int axis) {
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
     if (!reads_of(m->p, n)[0].node || !reads_of(m->p, n)[1].node ||
-        sharding_dim_of(&m->p->result.settled[n], axis) < 0 || !has_hot_user(m, n, axis))
+        sharding_dim_of(m->p->result.settled[n], axis) < 0 || !has_hot_user(m, n, axis))
       continue;
     try_repeat(m, n, axis);
     improve_judge(m);

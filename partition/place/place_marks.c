@@ -75,7 +75,7 @@ static bool is_read_in_full(const Placer *p, NodeId n) {
 
 // Returns the sharding in which value n is kept.
 static const Sharding *kept_sharding(const Placer *p, NodeId n) {
-  return is_read_in_full(p, n) ? &p->result.settled[n] : &p->result.computed[n];
+  return is_read_in_full(p, n) ? p->result.settled[n] : p->result.computed[n];
 }
 
 bool place_is_kept(const Placer *p, NodeId n, const Sharding *s) {
@@ -86,7 +86,7 @@ void place_marks(Placer *p) {
   for (NodeId n = 1; n <= graph_count(p->g) && p->graph->nmarks; n++) {
     NodeId x = p->graph->marked[n];
     if (!x) continue;
-    p->result.computed[n] = *kept_sharding(p, x);
+    p->result.computed[n] = kept_sharding(p, x);
     p->result.settled[n] = p->result.settled[x];
   }
 }

@@ -6,7 +6,7 @@
 
 Footprint window_footprint(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  const Axes *split = p->result.computed[n].split;
+  const Axes *split = p->result.computed[n]->split;
   Footprint x = {.out_size = dim_get(p->g->dims, node->attr.to[0])->size,
                  .tap_size = 1,
                  .affine = node->attr.affine};
@@ -40,9 +40,9 @@ static bool reads_all(const Placer *p, NodeId n) {
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   const Node *node = graph_node(p->g, n);
   if (reads_all(p, n)) return;
-  const Sharding *settled = &p->result.settled[node->args[0]];
+  const Sharding *settled = p->result.settled[node->args[0]];
   Axes split = settled->split[j],
-       to = p->result.computed[n].split[dims_index(&node->dims, node->attr.to[0])];
+       to = p->result.computed[n]->split[dims_index(&node->dims, node->attr.to[0])];
   for (int i = 0; i < to.n && !split.n; i++)
     if (sharding_dim_of(settled, to.at[i]) >= 0) split = to;
   int free = 0;
@@ -59,18 +59,18 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
 // Returns the sharding in which node n, a scan or the final value of a carry, reads its argument i.
 static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
   const Node *node = graph_node(p->g, n);
-  if (node->op == OP_FINAL) return i ? p->result.computed[node->args[1]] : (Sharding){0};
+  if (node->op == OP_FINAL) return i ? *p->result.computed[node->args[1]] : (Sharding){0};
   NodeId carry = p->graph->carry[n][i];
-  return carry ? p->result.computed[carry] : p->result.settled[node->args[i]];
+  return carry ? *p->result.computed[carry] : *p->result.settled[node->args[i]];
 }
 
+// Reads the tables of the graph and not its nodes: it is called so often that their memory counts.
 static Sharding need_of_dims(const Placer *p, NodeId n, int i) {
-  const Node *node = graph_node(p->g, n);
-  const Sharding *at = &p->result.computed[n];
+  const Sharding *at = p->result.computed[n];
   Sharding need = {0};
   memcpy(need.rule, at->rule, sizeof need.rule);
   int halo = -1;
-  for (int j = 0; j < graph_node(p->g, node->args[i])->dims.n; j++) {
+  for (int j = 0; j < placed_rank(p, n, i); j++) {
     DimRole r = placed_role(p, n, i, j);
     if (r.halo)
       halo = j;
@@ -86,15 +86,16 @@ static Sharding need_of_dims(const Placer *p, NodeId n, int i) {
 }
 
 Sharding read_sharding(const Placer *p, NodeId n, int i) {
+  if (!p->g->region.n) return need_of_dims(p, n, i);
   Op op = (Op)graph_node(p->g, n)->op;
   return op == OP_SCAN || op == OP_FINAL ? need_in_loop(p, n, i) : need_of_dims(p, n, i);
 }
 
 Sharding output_sharding(const Placer *p, const Output *o) {
-  if (o->kind == OUT_VALUE) return p->result.settled[o->value];
+  if (o->kind == OUT_VALUE) return *p->result.settled[o->value];
   DeclId target = o->target;
   NodeId source = p->g->decl.at[target - 1].node;
-  if (source) return p->result.settled[source];
+  if (source) return *p->result.settled[source];
   Subject s = subject_of_decl(p->g, target);
   Request w;
   request_resolve(p->g, p->result.layout, &s, &w);
@@ -115,7 +116,7 @@ Sharding need_of(const Placer *p, const Read *r) {
 double place_work(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   if (node->op != OP_CONTRACT) return 0;
-  return (double)contract_flops(p->g, n, p->result.computed[n].split, p->inner[n]) *
+  return (double)contract_flops(p->g, n, p->result.computed[n]->split, p->inner[n]) *
          (double)region_times(p->g, node->region);
 }
 

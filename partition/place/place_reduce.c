@@ -32,11 +32,11 @@ typedef struct LinearRegions {
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
-  return sharding_dim_of(&r->p->result.settled[n], r->axis) >= 0;
+  return sharding_dim_of(r->p->result.settled[n], r->axis) >= 0;
 }
 
 static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
-  Sharding partial = r->p->result.computed[n];
+  Sharding partial = *r->p->result.computed[n];
   sharding_remove(&partial, r->axis);
   int64_t bytes = sharding_bytes(r->g, n, &partial);
   CollKind kind = settled_split(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
@@ -92,7 +92,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
 // Returns the bits of arguments that a carry of a loop reads partial: 1, its start value, if the
 // carry can be partial; else 0.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
-  bool split = settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], r->axis) >= 0;
+  bool split = settled_split(r, id) || sharding_dim_of(r->p->result.computed[id], r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
   return !r->stays[id] && !split && start ? 1 : 0;
 }
@@ -125,7 +125,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
 // Returns whether r->axis is the last of the axes that split its dim of n, or splits no dim of n.
 // Removing an earlier axis would change the blocks of the later axes.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
-  const Sharding *at = &r->p->result.computed[n];
+  const Sharding *at = r->p->result.computed[n];
   int k = sharding_dim_of(at, r->axis);
   return k < 0 || at->split[k].at[at->split[k].n - 1] == r->axis;
 }
@@ -235,11 +235,12 @@ static MinCut *network(const LinearRegions *r, Arena *scratch) {
 }
 
 static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
-  Sharding *at = &p->result.computed[n];
-  sharding_remove(at, axis);
-  axes_append(&at->partial, axis);
-  at->partial = axes_sorted(at->partial);
-  at->monoid = MONOID_SUM;
+  Sharding at = *p->result.computed[n];
+  sharding_remove(&at, axis);
+  axes_append(&at.partial, axis);
+  at.partial = axes_sorted(at.partial);
+  at.monoid = MONOID_SUM;
+  place_compute(p, n, &at);
   p->linear[n * MAX_AXES + (uint32_t)axis] = args;
 }
 

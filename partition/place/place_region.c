@@ -13,11 +13,12 @@ enum { ROUNDS = 4 };
 
 bool place_choose_fresh(Placer *p, NodeId n) {
   State before = state_of(p, n);
-  p->result.computed[n] = p->result.settled[n] = (Sharding){0};
+  place_compute(p, n, &(Sharding){0});
+  place_settle(p, n, &(Sharding){0});
   place_choose(p, n);
   crowds_note(p, n);
-  return !sharding_equal(&before.computed, &p->result.computed[n]) ||
-         !sharding_equal(&before.settled, &p->result.settled[n]);
+  return !sharding_equal(before.computed, p->result.computed[n]) ||
+         !sharding_equal(before.settled, p->result.settled[n]);
 }
 
 static bool settle_round(Placer *p, bool *changed) {

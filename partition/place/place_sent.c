@@ -68,7 +68,7 @@ static void count_node(Count *c, NodeId n) {
   versions_read(&c->versions, n, args);
   c->last++;
   for (int i = 0; i < node->nargs; i++) add_edge(c, args[i], c->last, 0);
-  version_add(&c->versions, n, &c->versions.p->result.computed[n], c->last);
+  version_add(&c->versions, n, c->versions.p->result.computed[n], c->last);
 }
 
 // Sets the height of each collective. Edges from a version come after the edge that makes it.

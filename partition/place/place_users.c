@@ -46,7 +46,7 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
     for (int j = 0; j < graph_node(p->g, n)->dims.n; j++) {
       DimRole role = placed_role(p, r->node, r->arg, j);
       if (!role.halo || need.split[j].n || p->request[n]->replicated[j]) continue;
-      Axes split = p->result.computed[r->node].split[role.at];
+      Axes split = p->result.computed[r->node]->split[role.at];
       int free = 0;
       while (free < split.n && sharding_dim_of(&need, split.at[free]) < 0) free++;
       need.split[j] = axes_head(split, free);
@@ -59,17 +59,18 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   return window;
 }
 
-// Changes *settled to `want`, the sharding in which users read the value. An axis that splits the
-// same dim in both shardings keeps its layout rule.
-static void settle_as(Sharding *settled, const Sharding *want) {
-  Sharding before = *settled;
-  *settled = *want;
-  settled->partial = (Axes){0};
+// Settles n in `want`, the sharding in which users read the value. An axis that splits the same dim
+// in both shardings keeps its layout rule.
+static void settle_as(Placer *p, NodeId n, const Sharding *want) {
+  const Sharding *before = p->result.settled[n];
+  Sharding settled = *want;
+  settled.partial = (Axes){0};
   for (int axis = 0; axis < MAX_AXES; axis++) {
-    int k = sharding_dim_of(&before, axis);
-    if (k >= 0 && before.rule[axis] && k == sharding_dim_of(want, axis))
-      settled->rule[axis] = before.rule[axis];
+    int k = sharding_dim_of(before, axis);
+    if (k >= 0 && before->rule[axis] && k == sharding_dim_of(want, axis))
+      settled.rule[axis] = before->rule[axis];
   }
+  place_settle(p, n, &settled);
 }
 
 void place_pull_back(Placer *p, NodeId n) {
@@ -77,23 +78,25 @@ void place_pull_back(Placer *p, NodeId n) {
   Sharding want;
   bool shown;
   if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
-  bool one = wanted_sharding(p, n, &want, &shown) && !sharding_equal(&want, &p->result.settled[n]);
+  bool one = wanted_sharding(p, n, &want, &shown) && !sharding_equal(&want, p->result.settled[n]);
   if (!one && !(p->graph->given[n] && !outputs_of(p, n)->output && wanted_by_windows(p, n, &want)))
     return;
-  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
+  const Sharding *settled = p->result.settled[n];
   if (sharding_equal(&want, settled) || !extends(&want, settled, p->request[n])) return;
-  settle_as(settled, &want);
+  settle_as(p, n, &want);
+  Sharding at = *p->result.computed[n];
   for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
-    if (!axes_starts(want.split[k], at->split[k])) continue;
-    Axes free = at->split[k];
-    for (int i = at->split[k].n; i < want.split[k].n; i++) {
+    if (!axes_starts(want.split[k], at.split[k])) continue;
+    Axes free = at.split[k];
+    for (int i = at.split[k].n; i < want.split[k].n; i++) {
       int axis = want.split[k].at[i];
-      if (axes_has(at->partial, axis) || sharding_dim_of(at, axis) >= 0) break;
+      if (axes_has(at.partial, axis) || sharding_dim_of(&at, axis) >= 0) break;
       axes_append(&free, axis);
-      at->rule[axis] = want.rule[axis];
+      at.rule[axis] = want.rule[axis];
     }
-    at->split[k] = split_allowed(p->g, n, k, free);
+    at.split[k] = split_allowed(p->g, n, k, free);
   }
+  place_compute(p, n, &at);
 }
 
 enum { MAX_DEPTH = 4 }; // how many levels of arguments is_at_hand looks at
@@ -103,7 +106,7 @@ enum { MAX_DEPTH = 4 }; // how many levels of arguments is_at_hand looks at
 static bool is_at_hand(const Placer *p, NodeId n, int axis, int depth) {
   const Node *node = graph_node(p->g, n);
   OpClass cls = op_row((Op)node->op)->cls;
-  const Sharding *at = &p->result.computed[n];
+  const Sharding *at = p->result.computed[n];
   if (axes_has(at->partial, axis)) return false;
   int k = sharding_dim_of(at, axis);
   if (k < 0) return true;
@@ -136,7 +139,7 @@ static void find_readers(const Placer *p, NodeId n, int axis, bool *replicated, 
 // reader needs n so. Sets *split as find_readers does.
 static bool is_repeated(const Placer *p, NodeId n, int axis, bool *split) {
   bool replicated;
-  if (sharding_dim_of(&p->result.computed[n], axis) < 0 || !is_at_hand(p, n, axis, MAX_DEPTH))
+  if (sharding_dim_of(p->result.computed[n], axis) < 0 || !is_at_hand(p, n, axis, MAX_DEPTH))
     return false;
   find_readers(p, n, axis, &replicated, split);
   return replicated;
@@ -150,14 +153,16 @@ bool place_can_repeat(const Placer *p, NodeId n) {
 }
 
 void place_repeat(Placer *p, NodeId n) {
-  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   for (int axis = 0; axis < p->g->mesh->naxes; axis++) {
     bool split;
     if (!is_repeated(p, n, axis, &split)) continue;
-    sharding_unsplit(at, axis);
-    int k = sharding_dim_of(settled, axis);
-    if (!split && k >= 0 && settled->split[k].at[settled->split[k].n - 1] == axis)
-      sharding_unsplit(settled, axis);
+    Sharding at = *p->result.computed[n], settled = *p->result.settled[n];
+    sharding_unsplit(&at, axis);
+    place_compute(p, n, &at);
+    int k = sharding_dim_of(&settled, axis);
+    if (split || k < 0 || settled.split[k].at[settled.split[k].n - 1] != axis) continue;
+    sharding_unsplit(&settled, axis);
+    place_settle(p, n, &settled);
   }
 }
 
@@ -166,7 +171,7 @@ void place_choose_again(Placer *p, NodeId n) {
   place_choose_fresh(p, n);
   if (p->repeats || graph_node(p->g, n)->op == OP_FINAL) return; // a final has its carry's blocks
   for (int k = 0; k < MAX_RANK; k++) { // the old shardings stay if they split more
-    Axes had = before.settled.split[k], has = p->result.settled[n].split[k];
+    Axes had = before.settled->split[k], has = p->result.settled[n]->split[k];
     if (axes_starts(had, has) && had.n > has.n) {
       state_set(p, n, before);
       return;
@@ -180,7 +185,7 @@ static void settle(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   if (node->attr.decl || node->op == OP_PIN || !wanted_sharding(p, n, &want, &shown) || shown)
     return;
-  if (!want.partial.n) settle_as(&p->result.settled[n], &want);
+  if (!want.partial.n) settle_as(p, n, &want);
 }
 
 void place_finish(Placer *p) {

@@ -97,7 +97,7 @@ static void make_before(Versions *v, NodeId n, const Sharding *want, const Read 
 static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   const Version *x = find_version(v, n, want);
   if (x) return x->node;
-  const Sharding *settled = &v->p->result.settled[n];
+  const Sharding *settled = v->p->result.settled[n];
   const Version *made = computed(v, n);
   if (want->partial.n && made->s.monoid == want->monoid)
     return walk_path(v, n, made, want, user)->node;
@@ -113,7 +113,7 @@ static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Re
 static void request_below(const Placer *p, NodeId *n, Sharding *want) {
   for (;;) {
     const Node *node = graph_node(p->g, *n);
-    const Sharding *at = &p->result.computed[*n];
+    const Sharding *at = p->result.computed[*n];
     if (node->op != OP_WINDOW || at->partial.n) return;
     Sharding below = read_sharding(p, *n, 0);
     if (sharding_elements(p->g, &graph_node(p->g, node->args[0])->dims, &below) >

@@ -278,7 +278,7 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
   int k = 0;
   for (int i = 0; i < node->dims.n; i++, k++) {
     dims[k] = node->dims.at[i];
-    axes[k] = t->placer->result.computed[n].split[i];
+    axes[k] = t->placer->result.computed[n]->split[i];
   }
   for (int i = 0; i < node->attr.ndims; i++, k++) {
     dims[k] = node->attr.dims[i];
@@ -298,7 +298,7 @@ static void visit_window(PartVisitor *t, NodeId n, double second) {
   if (sharding_dim_of(&s, 0) < 0)
     for (int i = 0; i < node->attr.nto; i++)
       axes_join(&s.split[from],
-                t->placer->result.computed[n].split[dims_index(&node->dims, node->attr.to[i])]);
+                t->placer->result.computed[n]->split[dims_index(&node->dims, node->attr.to[i])]);
   visit_value(t, false, second * bytes, node->args[0], &s);
 }
 
@@ -306,7 +306,7 @@ static void visit_traffic(PartVisitor *t, NodeId n) {
   const Node *node = graph_node(t->g, n);
   double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
   if (is_stored(node))
-    visit_value(t, false, second * (double)node_bytes(t->g, n), n, &t->placer->result.computed[n]);
+    visit_value(t, false, second * (double)node_bytes(t->g, n), n, t->placer->result.computed[n]);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
@@ -328,7 +328,7 @@ static bool splits(const Sharding *s, int but) {
 // the first of these: the sharding in which n is computed, the settled one that readers see, the
 // one that a reader needs. Returns replicated if none splits such a dim.
 static Sharding finest_sharding(const Placer *p, NodeId n, int but) {
-  Sharding replicated = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
+  Sharding replicated = {0}, all[2] = {*p->result.computed[n], *p->result.settled[n]};
   for (int i = 0; i < 2; i++)
     if (splits(&all[i], but)) return all[i];
   for (const Read *r = reads_of(p, n); r->node; r++) {
@@ -346,7 +346,7 @@ static void visit_graph(PartVisitor *t, Arena *scratch) {
     MatrixKind matrix;
     if (op_matrix((Op)graph_node(g, n)->op, &matrix)) // the result has the dims that may be split
       visit_value(t, false, matrix_seconds(g, t->machine, n, matrix), n,
-                  &t->placer->result.computed[n]);
+                  t->placer->result.computed[n]);
     visit_traffic(t, n);
     if (!kept[n]) continue;
     Sharding s = finest_sharding(t->placer, n, -1);
@@ -362,7 +362,7 @@ static void visit_graph(PartVisitor *t, Arena *scratch) {
   for (uint32_t d = 0; d < g->decl.n; d++) {
     NodeId n = g->decl.at[d].node;
     if (is_held(&g->decl.at[d]))
-      visit_value(t, true, (double)node_bytes(g, n), n, &t->placer->result.computed[n]);
+      visit_value(t, true, (double)node_bytes(g, n), n, t->placer->result.computed[n]);
   }
 }
 

@@ -24,6 +24,11 @@ int sharding_dim_of(const Sharding *s, int axis);
 void sharding_remove(Sharding *s, int axis);  // from all dims
 void sharding_unsplit(Sharding *s, int axis); // and no rule stays on the axis, which splits nothing
 bool sharding_equal(const Sharding *a, const Sharding *b);
+// Each of the different shardings of a placement, once (kept.c). sharding_keep returns the one that
+// is equal to *s in all members; it stays as it is as long as the arena.
+typedef struct Shardings Shardings;
+Shardings *shardings_new(Arena *a);
+const Sharding *sharding_keep(Shardings *all, const Sharding *s);
 // Return the number of elements (sharding_elements) and of bytes (sharding_bytes) of one
 // processor's block of a value in sharding s.
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
@@ -113,6 +118,7 @@ struct PlaceGraph {
   uint32_t *read_start; // [node] index into `read`
   uint32_t *arg_start, *role_start;
   DimRole *role;    // role of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
+                    // up to the first role of the next argument
   NodeId *next;     // [node] of a carry: node of its value in the next step; else 0
   NodeId **carry;   // carry[n][i] of scan n: the carry that argument i starts, 0: unused
   bool *given;      // [node] it depends on a declared tensor; masks and positions do not
@@ -164,6 +170,7 @@ typedef struct Placer {
   const Graph *g; // result.graph, without marks (place_marks.c)
   Arena *arena;
   const PlaceGraph *graph;
+  Shardings *kept;         // all shardings that result.computed and result.settled refer to
   const Request **request; // [node]
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
@@ -196,9 +203,16 @@ bool crowd_agrees(const Crowd *c);
 // Returns whether a node other than `but` needs n, whose readers are counted, replicated over the
 // axis.
 bool crowd_gathers(const Placer *p, NodeId n, int axis, NodeId but);
+// Gives n the sharding in which it is computed, and its settled one.
+static inline void place_compute(Placer *p, NodeId n, const Sharding *s) {
+  p->result.computed[n] = sharding_keep(p->kept, s);
+}
+static inline void place_settle(Placer *p, NodeId n, const Sharding *s) {
+  p->result.settled[n] = sharding_keep(p->kept, s);
+}
 // The shardings chosen for one node; state_of copies them, and state_set restores them.
 typedef struct State {
-  Sharding computed, settled;
+  const Sharding *computed, *settled;
   Axes *inner; // Placer.inner[n]; the array belongs to the Placer
 } State;
 static inline State state_of(const Placer *p, NodeId n) {
@@ -231,6 +245,11 @@ const char *reader_text(Arena *a, const Graph *g, const Read *r);
 static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
   const PlaceGraph *x = p->graph;
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
+}
+// Returns the number of dims of argument i of node n.
+static inline int placed_rank(const Placer *p, NodeId n, int i) {
+  const uint32_t *start = &p->graph->role_start[p->graph->arg_start[n] + (uint32_t)i];
+  return (int)(start[1] - start[0]);
 }
 // Returns whether the axis may split result dim k of n. The node must be able to compute such
 // blocks, and the dim must have an element for each processor. No rule may say `dim -> none` for

@@ -287,8 +287,8 @@ static const char *compare_placements(const Trained *with, const Trained *withou
   for (NodeId n = next_value(g, 0), k = next_value(h, 0); n || k;
        n = next_value(g, n), k = next_value(h, k)) {
     if (!n || !k || graph_node(g, n)->op != graph_node(h, k)->op) return "has other values";
-    if (!sharding_equal(&x->computed[n], &y->computed[k]) ||
-        !sharding_equal(&x->settled[n], &y->settled[k]))
+    if (!sharding_equal(x->computed[n], y->computed[k]) ||
+        !sharding_equal(x->settled[n], y->settled[k]))
       return arena_printf(with->a, "places %s of line %u otherwise",
                           op_row((Op)graph_node(g, n)->op)->text,
                           graph_node(g, n)->origin.pos.line);

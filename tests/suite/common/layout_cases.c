@@ -99,7 +99,7 @@ void layout_saw_states(const Placement *p) {
   states_noted = true;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
-    if (x->nargs == 0) saw_state(g, n, -1, &p->computed[n], seen_form[mesh][x->op]);
+    if (x->nargs == 0) saw_state(g, n, -1, p->computed[n], seen_form[mesh][x->op]);
     for (int i = 0; i < x->nargs; i++) {
       Sharding s = read_sharding(placer_of(p), n, i);
       saw_state(g, n, i, &s, seen_form[mesh][x->op]);
