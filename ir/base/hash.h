@@ -39,6 +39,20 @@ static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
   return fnv_bytes(h, p, n);
 }
 
+// Continues hash h with n words: three hashes of every third word each, none of which waits for the
+// others, then the hash of these.
+static inline uint64_t hash_lanes(uint64_t h, const uint64_t *word, int n) {
+  uint64_t a = h, b = h, c = h;
+  int i = 0;
+  for (; i + 2 < n; i += 3) {
+    a = hash_word(a, word[i]);
+    b = hash_word(b, word[i + 1]);
+    c = hash_word(c, word[i + 2]);
+  }
+  for (; i < n; i++) a = hash_word(a, word[i]);
+  return hash_word(hash_word(a, b), c);
+}
+
 // Returns a hash of an interned name, computed from its address (Knuth's multiplicative hash).
 static inline uint32_t hash_address(const void *p) {
   return (uint32_t)((uintptr_t)p >> 4) * UINT32_C(2654435761);

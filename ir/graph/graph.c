@@ -130,10 +130,10 @@ static uint32_t node_hash(const Node *n) {
   const Attr *t = &n->attr;
   uint64_t word[ATTR_WORDS], h = hash_word(hash_word(FNV_START, n->op), n->instance);
   attr_words(t, word);
-  h = hash_bytes(h, word, sizeof word);
-  h = hash_bytes(h, n->args, n->nargs * sizeof *n->args);
-  h = hash_bytes(h, t->dims, t->ndims * sizeof *t->dims);
-  h = hash_bytes(h, t->to, t->nto * sizeof *t->to);
+  h = hash_lanes(h, word, ATTR_WORDS);
+  for (int i = 0; i < n->nargs; i++) h = hash_word(h, n->args[i]);
+  for (int i = 0; i < t->ndims; i++) h = hash_word(h, t->dims[i]);
+  for (int i = 0; i < t->nto; i++) h = hash_word(h, t->to[i]);
   h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
   return (uint32_t)(h ^ h >> 32);
 }
@@ -576,6 +576,15 @@ static void mark(Marker *r, NodeId n) {
   vec_push(r->a, r->todo) = n;
 }
 
+// Marks all nodes that the marked nodes depend on, in a graph without loops: from the last node on,
+// as they lie in memory.
+static void mark_straight(const Graph *g, bool *marked) {
+  for (NodeId id = graph_count(g); id > 0; id--) {
+    const Node *n = graph_node(g, id);
+    for (int i = 0; marked[id] && i < n->nargs; i++) marked[n->args[i]] = true;
+  }
+}
+
 // Marks all nodes that the nodes of the todo list depend on. A scan does not depend on all of its
 // arguments: the next value of a carry is needed only if the carry is, or if it is the guard.
 static void mark_all(Marker *r) {
@@ -594,7 +603,10 @@ static void mark_all(Marker *r) {
 static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
   Marker r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
   for (uint32_t i = 0; i < g->output.n; i++) mark(&r, g->output.at[i].value);
-  mark_all(&r);
+  if (g->region.n)
+    mark_all(&r);
+  else
+    mark_straight(g, r.marked);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, r.marked)) r.marked[n] = true;
