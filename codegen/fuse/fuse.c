@@ -242,6 +242,14 @@ static void gemms_find(Arena *a, Fuser *f) {
   }
 }
 
+// Returns the first node of each loop or of a loop in it, by region.
+static const NodeId *find_begins(Arena *a, const Graph *g) {
+  NodeId *begin = arena_array(a, NodeId, g->region.n + 1);
+  for (NodeId n = graph_count(g); n > 0 && g->region.n; n--)
+    for (RegionId r = graph_node(g, n)->region; r; r = region_get(g, r)->parent) begin[r] = n;
+  return begin;
+}
+
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt) {
   bug_context("fuse", 0);
   Arena *scratch = arena_new();
@@ -250,6 +258,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   f.bytes = arena_array(scratch, int64_t, f.count + 1);
   for (NodeId n = 1; n <= f.count; n++) f.bytes[n] = node_bytes(f.g, n);
   f.scan = region_scans(scratch, f.g);
+  f.begin = find_begins(scratch, f.g);
   f.part = graph_micro_batches(scratch, f.g);
   Rows rows = rows_find(a, f.g, opt->over);
   f.rows = arena_copy(a, &rows, sizeof rows);

@@ -59,6 +59,7 @@ typedef struct Fuser {
   const CodegenOptions *opt;
   const Rows *rows;
   const NodeId *scan;   // by region: the SCAN of the loop
+  const NodeId *begin;  // by region: the first node of the loop or of a loop in it
   const uint32_t *part; // by node: its micro-batch (graph_micro_batches), or NULL
   uint32_t count; // number of nodes of the graph; the arrays gemm to update are indexed by node
   int64_t *bytes; // of the value of the node

@@ -51,7 +51,7 @@ static void form_single(Fuser *f, Cluster *c) {
 // Returns whether every node of loop r that needs a cluster has one. `scan` is the SCAN of the
 // loop, which follows these nodes in the order of node numbers.
 static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
-  for (NodeId n = 1; n < scan; n++)
+  for (NodeId n = f->begin[r]; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
         f->role[n] != ROLE_SOURCE && (!f->recomputed[n] || f->memory[n]))
       return false;

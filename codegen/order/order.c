@@ -97,7 +97,7 @@ static void copy_scan(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   NodeId args[MAX_ARGS];
   for (int i = 0; i < n->nargs; i++) {
-    NodeId carry = carry_of(c->from, old, i);
+    NodeId carry = carry_of(c, old, i);
     args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
   }
   c->to->origin = n->origin;
@@ -203,7 +203,7 @@ static void make_graph(Chooser *c) {
 
 static Chooser chooser_new(Arena *a, const Graph *g, const NodeId *first) {
   uint32_t n = graph_count(g) + 1;
-  Chooser c = {.a = a, .from = g, .first = first};
+  Chooser c = {.a = a, .from = g, .first = first, .carries = region_ends(a, g, OP_CARRY)};
   c.requested = arena_array(a, DimList, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BUCKETS = 1024 };
+enum { LEAST_BUCKETS = 1024, NODES_A_BUCKET = 8 };
 
 static uint64_t dims_hash(uint64_t h, int n, const DimId *dims) {
   h = hash_word(h, (uint64_t)n);
@@ -20,21 +20,34 @@ static bool same_move(const Node *x, const Node *y) {
   return x->op == y->op && attr_equal(&x->attr, &y->attr);
 }
 
-// Returns the class that equals `want`. Adds it if there is none.
-static ClassId class_find(OrderClasses *s, OrderClass want) {
-  uint64_t h = dims_hash(want.kind * 64 + want.of, want.dims.n, want.dims.at);
-  uint32_t *first = &s->classes[h % BUCKETS];
-  for (ClassId i = *first; i; i = s->cls.at[i].next) {
+// Returns the list of classes in which a class that equals *want is.
+static uint32_t *class_list(const OrderClasses *s, const OrderClass *want) {
+  uint64_t h = dims_hash(want->kind * 64 + want->of, want->dims.n, want->dims.at);
+  h = hash_word(h, want->kind == CLASS_DERIVED ? graph_node(s->g, want->node)->attr.region : 0);
+  return &s->classes[hash_word(h, want->with) % s->buckets];
+}
+
+// Returns the class that equals *want, or 0.
+static ClassId class_known(const OrderClasses *s, const OrderClass *want) {
+  for (ClassId i = *class_list(s, want); i; i = s->cls.at[i].next) {
     const OrderClass *c = &s->cls.at[i];
-    if (c->kind != want.kind || c->of != want.of || c->with != want.with ||
-        !dims_equal(&c->dims, &want.dims))
+    if (c->kind != want->kind || c->of != want->of || c->with != want->with ||
+        !dims_equal(&c->dims, &want->dims))
       continue;
-    if (c->kind == CLASS_FIXED && !dims_equal(&c->order, &want.order)) continue;
+    if (c->kind == CLASS_FIXED && !dims_equal(&c->order, &want->order)) continue;
     if (c->kind == CLASS_DERIVED &&
-        !same_move(graph_node(s->g, c->node), graph_node(s->g, want.node)))
+        !same_move(graph_node(s->g, c->node), graph_node(s->g, want->node)))
       continue;
     return i;
   }
+  return 0;
+}
+
+// Returns the class that equals `want`. Adds it if there is none.
+static ClassId class_find(OrderClasses *s, OrderClass want) {
+  ClassId known = class_known(s, &want);
+  if (known) return known;
+  uint32_t *first = class_list(s, &want);
   want.next = *first;
   *first = s->cls.n;
   vec_push(s->a, s->cls) = want;
@@ -113,7 +126,7 @@ static void use_add(OrderClasses *s, OrderUse want) {
   uint64_t h = hash_word(want.copy, (uint64_t)op_row((Op)x->op)->cls);
   for (int i = 0; i < 3; i++) h = hash_word(h, want.arg[i]);
   h = hash_word(h, want.result);
-  uint32_t *first = &s->uses[h % BUCKETS];
+  uint32_t *first = &s->uses[h % s->buckets];
   for (uint32_t i = *first; i; i = s->use.at[i].next) {
     OrderUse *u = &s->use.at[i];
     const Node *y = graph_node(s->g, u->node);
@@ -145,12 +158,10 @@ static ClassId read_class(OrderClasses *s, NodeId n, ClassId with) {
 }
 
 DimList order_read(const OrderClasses *s, NodeId n, NodeId with) {
-  const OrderClass *x = &s->cls.at[s->of[n]];
-  for (uint32_t i = 0; s->of[n] && i < x->derived.n; i++) {
-    const OrderClass *c = &s->cls.at[x->derived.at[i]];
-    if (c->kind == CLASS_READ && c->with == s->of[with]) return c->order;
-  }
-  return (DimList){0};
+  OrderClass read = {
+      .kind = CLASS_READ, .dims = s->cls.at[s->of[n]].dims, .of = s->of[n], .with = s->of[with]};
+  ClassId known = read.of ? class_known(s, &read) : 0;
+  return known ? s->cls.at[known].order : (DimList){0};
 }
 
 static void uses_of_node(OrderClasses *s, NodeId n) {
@@ -176,7 +187,7 @@ static void uses_of_node(OrderClasses *s, NodeId n) {
     copy_add(s, n, s->of[x->args[0]], u.result, 1);
   } else if (x->op == OP_SCAN) {
     for (int i = 0; i < x->nargs; i++) {
-      NodeId carry = carry_of(s->g, n, i);
+      NodeId carry = carry_of(s->plain, n, i);
       if (carry)
         copy_add(s, x->args[i], s->of[x->args[i]], s->of[carry],
                  (double)region_times(s->g, x->attr.region));
@@ -235,8 +246,10 @@ OrderClasses *order_classes(Arena *a, const Chooser *plain, const OrderFacts *fa
   *s = (OrderClasses){.a = a, .g = g, .facts = facts, .plain = plain};
   s->of = arena_array(a, ClassId, graph_count(g) + 1);
   s->target = arena_array(a, NodeId, graph_count(g) + 1);
-  s->classes = arena_array(a, uint32_t, BUCKETS);
-  s->uses = arena_array(a, uint32_t, BUCKETS);
+  s->buckets = graph_count(g) / NODES_A_BUCKET;
+  if (s->buckets < LEAST_BUCKETS) s->buckets = LEAST_BUCKETS;
+  s->classes = arena_array(a, uint32_t, s->buckets);
+  s->uses = arena_array(a, uint32_t, s->buckets);
   vec_push(a, s->cls) = (OrderClass){0};
   vec_push(a, s->use) = (OrderUse){0};
   find_targets(s);

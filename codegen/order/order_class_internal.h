@@ -66,7 +66,8 @@ typedef struct OrderClasses {
   VEC(OrderUse) use;        // entry 0 is unused
   ClassId *of;              // by node: its class
   NodeId *target;           // by node: the source of the tensor that it updates, 0: none
-  uint32_t *classes, *uses; // hash tables
+  uint32_t *classes, *uses; // hash tables of `buckets` lists
+  uint32_t buckets;
   struct KnownCosts *known; // costs of uses, NULL: none yet
 } OrderClasses;
 typedef struct KnownCosts KnownCosts;

@@ -23,6 +23,7 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
+  RegionNodes carries; // of the loops of `from` (region_ends)
   // By old node: the first node with its value if the node recomputes it or is a mark, else the
   // node itself. NULL if there are no such nodes.
   const NodeId *first;
@@ -61,8 +62,8 @@ void request_all(Chooser *c);
 DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole);
 // Returns the dims of a node that reads or updates declaration d, as they lie in memory.
 DimList stored_order(const Chooser *c, DeclId d, const Dims *dims);
-// Returns the carry of `scan` with number i, or 0 if there is none.
-NodeId carry_of(const Graph *g, NodeId scan, int i);
+// Returns the carry of old node `scan` with number i, or 0 if there is none.
+NodeId carry_of(const Chooser *c, NodeId scan, int i);
 
 // -- order_defaults.c
 // Ranks the dims (c->rank).

@@ -71,13 +71,11 @@ static void request_carries(Chooser *c) {
   }
 }
 
-NodeId carry_of(const Graph *g, NodeId scan, int i) {
-  for (NodeId id = 1; id < scan; id++) {
-    const Node *n = graph_node(g, id);
-    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region &&
-        n->attr.carry == (uint32_t)i)
-      return id;
-  }
+NodeId carry_of(const Chooser *c, NodeId scan, int i) {
+  RegionId loop = graph_node(c->from, scan)->attr.region;
+  for (uint32_t k = c->carries.first[loop]; k < c->carries.first[loop + 1]; k++)
+    if (graph_node(c->from, c->carries.node[k])->attr.carry == (uint32_t)i)
+      return c->carries.node[k];
   return 0;
 }
 
@@ -86,7 +84,7 @@ static void request_through_region(Chooser *c, NodeId id) {
   DimList requested = c->requested[id];
   if (n->op == OP_CARRY && requested.n) request(c, n->args[0], &requested, false);
   for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
-    NodeId carry = carry_of(c->from, id, i);
+    NodeId carry = carry_of(c, id, i);
     if (carry && c->requested[carry].n) request(c, n->args[i], &c->requested[carry], true);
   }
   if (n->op == OP_COLLECT && requested.n) {

@@ -39,11 +39,12 @@ static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, Regio
 // Sets through[back], the forward loop of loop `back`, if `back` reads values of forward loops.
 // Prefers the loops in which a gradient collected a value that `back` reads, and takes the last of
 // them. If there are none, takes the last of all forward loops that `back` reads.
-static void find_through(const Graph *g, RematLoops *l, RegionId back) {
+static void find_through(const Graph *g, RematLoops *l, const RegionNodes *nodes, RegionId back) {
   bool best_own = false;
-  for (NodeId n = 1; n <= graph_count(g); n++) {
+  for (uint32_t i = nodes->first[back]; i < nodes->first[back + 1]; i++) {
+    NodeId n = nodes->node[i];
     const Node *at = graph_node(g, n);
-    if (at->op != OP_AT || at->region != back || !at->origin.backward) continue;
+    if (at->op != OP_AT || !at->origin.backward) continue;
     NodeId c = collect_seen(g, l, n);
     if (!c || !goes_along(g, l, loop_of(g, c), back)) continue;
     bool own = graph_node(g, c)->origin.backward;
@@ -55,10 +56,11 @@ static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   }
 }
 
-static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
-  for (NodeId n = 1; n <= graph_count(g); n++) {
+static void find_mirrors(const Graph *g, RematLoops *l, const RegionNodes *nodes, RegionId back) {
+  for (uint32_t i = nodes->first[back]; i < nodes->first[back + 1]; i++) {
+    NodeId n = nodes->node[i];
     const Node *at = graph_node(g, n);
-    if (at->op != OP_AT || at->region != back || !at->origin.backward) continue;
+    if (at->op != OP_AT || !at->origin.backward) continue;
     NodeId c = collect_seen(g, l, n);
     if (c && loop_of(g, c) == l->through[back]) l->mirror[n] = graph_node(g, c)->args[1];
   }
@@ -71,11 +73,12 @@ RematLoops remat_loops(Arena *a, const Graph *g) {
                   .through = arena_array(a, RegionId, g->region.n + 1),
                   .backed = arena_array(a, bool, g->region.n + 1),
                   .mirror = arena_array(a, NodeId, graph_count(g) + 1)};
+  RegionNodes nodes = region_nodes(a, g);
   for (RegionId r = 1; r <= g->region.n; r++) {
     if (!l.scan[r] || !graph_node(g, l.scan[r])->origin.backward) continue;
-    find_through(g, &l, r);
+    find_through(g, &l, &nodes, r);
     l.backed[l.through[r]] = true;
-    if (l.through[r]) find_mirrors(g, &l, r);
+    if (l.through[r]) find_mirrors(g, &l, &nodes, r);
   }
   l.backed[0] = true;
   return l;

@@ -27,17 +27,11 @@ static NodeId next_root(const Builder *b, NodeId scan, NodeId carry) {
   return k < x->nargs ? alias_root(b, x->args[k]) : 0;
 }
 
-static bool is_carry_of(const Builder *b, NodeId n, NodeId scan) {
-  const Node *x = graph_node(b->g, n);
-  return x->op == OP_CARRY && x->region == graph_node(b->g, scan)->attr.region;
-}
-
 // -- histories ---------------------------------------------------------------------------------
 
-// Returns whether n collects the values of node `of` in the rounds of loop `scan`.
-static bool collects(const Builder *b, NodeId n, NodeId scan, NodeId of) {
-  const Node *x = graph_node(b->g, n);
-  return x->op == OP_COLLECT && x->args[0] == scan && alias_root(b, x->args[1]) == of;
+// Returns whether n, a COLLECT, collects the values of node `of`.
+static bool collects(const Builder *b, NodeId n, NodeId of) {
+  return alias_root(b, graph_node(b->g, n)->args[1]) == of;
 }
 
 // Returns whether `carry` gets a history. A group of the loop must write its next value, both must
@@ -54,8 +48,9 @@ static bool wants_history(const Builder *b, NodeId scan, NodeId carry) {
       extent_slot(b->g, b->f->rows, region_get(b->g, loop)->t, &short_loop))
     return false;
   bool wants = false;
-  for (NodeId n = scan + 1; n <= graph_count(b->g); n++) {
-    if (!collects(b, n, scan, next) && !collects(b, n, scan, carry)) continue;
+  for (uint32_t i = b->collects.first[loop]; i < b->collects.first[loop + 1]; i++) {
+    NodeId n = b->collects.node[i];
+    if (!collects(b, n, next) && !collects(b, n, carry)) continue;
     if (b->placed[n] || b->collected_in[n]) return false;
     wants = true;
   }
@@ -82,6 +77,18 @@ static void place(Builder *b, NodeId n, Ref at) {
   b->placed[n] = true;
 }
 
+// Returns the next result of a loop, a COLLECT or FINAL, in the order of ids, and advances at[],
+// the places in both lists. Returns 0 at their end.
+static NodeId next_result(const Builder *b, RegionId loop, uint32_t at[2]) {
+  const RegionNodes *list[] = {&b->collects, &b->finals};
+  int best = -1;
+  for (int i = 0; i < 2; i++)
+    if (at[i] < list[i]->first[loop + 1] &&
+        (best < 0 || list[i]->node[at[i]] < list[best]->node[at[best]]))
+      best = i;
+  return best < 0 ? 0 : list[best]->node[at[best]++];
+}
+
 static void history_make(Builder *b, NodeId scan, NodeId carry) {
   RegionId loop = graph_node(b->g, scan)->attr.region;
   const Region *region = region_get(b->g, loop);
@@ -94,20 +101,24 @@ static void history_make(Builder *b, NodeId scan, NodeId carry) {
   b->history[carry] = history + 1;
   place(b, carry, builder_step_ref(b, history_part(b, history, of_carry, carry), loop, bytes));
   place(b, next, builder_step_ref(b, history_part(b, history, of_next, next), loop, bytes));
-  for (NodeId n = scan + 1; n <= graph_count(b->g); n++) {
-    const Node *x = graph_node(b->g, n);
-    if (collects(b, n, scan, carry)) place(b, n, history_part(b, history, of_carry, n));
-    if (collects(b, n, scan, next)) place(b, n, history_part(b, history, of_next, n));
-    if (x->op == OP_FINAL && x->args[0] == scan && x->args[1] == carry)
+  uint32_t at[] = {b->collects.first[loop], b->finals.first[loop]};
+  for (NodeId n; (n = next_result(b, loop, at)) != 0;) {
+    bool final = graph_node(b->g, n)->op == OP_FINAL;
+    if (final && graph_node(b->g, n)->args[1] == carry)
       place(b, n, history_part(b, history, region->reverse ? 0 : bytes * rounds, n));
+    if (!final && collects(b, n, carry)) place(b, n, history_part(b, history, of_carry, n));
+    if (!final && collects(b, n, next)) place(b, n, history_part(b, history, of_next, n));
   }
 }
 
 void histories_place(Builder *b) {
   b->history = arena_array(b->a, uint32_t, graph_count(b->g) + 1);
-  for (NodeId scan = 1; scan <= graph_count(b->g); scan++)
-    for (NodeId n = 1; n < scan && graph_node(b->g, scan)->op == OP_SCAN; n++)
-      if (is_carry_of(b, n, scan) && wants_history(b, scan, n)) history_make(b, scan, n);
+  for (NodeId scan = 1; scan <= graph_count(b->g); scan++) {
+    const Node *x = graph_node(b->g, scan);
+    RegionId loop = x->op == OP_SCAN ? x->attr.region : 0;
+    for (uint32_t i = b->carries.first[loop]; loop && i < b->carries.first[loop + 1]; i++)
+      if (wants_history(b, scan, b->carries.node[i])) history_make(b, scan, b->carries.node[i]);
+  }
 }
 
 Ref carry_start_ref(Builder *b, NodeId carry) {

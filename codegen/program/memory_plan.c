@@ -70,25 +70,61 @@ static void extend_to_ends(Builder *b) {
     if (b->tensor.at[i].kind == TENSOR_INPUT) b->buffer.at[b->tensor.at[i].at.offset].first = 0;
 }
 
+// The buffers whose live ranges begin or end at an instruction: at[i] is the first of a list.
+// Entries of ranges that begin or end elsewhere by now stay.
+typedef struct RangeEnd {
+  uint32_t buffer, next; // next: index into `entry`, 0: none
+} RangeEnd;
+typedef struct RangeEnds {
+  Arena *a;
+  uint32_t *at;        // by instruction, and behind the last: index into `entry`, 0: none
+  VEC(RangeEnd) entry; // entry 0 is unused
+} RangeEnds;
+
+static void ends_add(RangeEnds *r, uint32_t at, uint32_t buffer) {
+  uint32_t next = r->at[at];
+  r->at[at] = r->entry.n;
+  vec_push(r->a, r->entry) = (RangeEnd){buffer, next};
+}
+
+// Extends the live range of a buffer over the loop of instruction l if it must be.
+static void extend_over(Builder *b, RangeEnds *r, uint32_t l, uint32_t buffer) {
+  PlanBuffer *p = &b->buffer.at[buffer];
+  uint32_t end = b->instr.at[l].u.loop.end;
+  if (p->last < l || p->first > end) return;
+  bool before = p->first<l, after = p->last> end, rows = b->instr.at[l].u.loop.rows > 0;
+  if ((before || rows) && !after && p->last != end) {
+    p->last = end;
+    ends_add(r, end, buffer);
+  }
+  if ((after || rows) && !before && p->first != l) {
+    p->first = l;
+    ends_add(r, l, buffer);
+  }
+}
+
 // Extends live ranges that cross a loop boundary to the whole loop, because every iteration needs
 // the buffer:
 //     w written | loop ... read w ... end |            w is live until the loop's end
 //     loop ... write s ... end | read s                s is live from the loop's start
 // In a loop with rows this holds for all buffers of the loop: its workers run apart, so that one
 // may need a buffer of an early instruction while another one runs a later instruction. Inner loops
-// are visited first: extending a range over an inner loop may make it cross an outer one.
+// are visited first: extending a range over an inner loop may make it cross an outer one. Only
+// ranges that begin or end in the loop can change.
 static void extend_over_loops(Builder *b) {
-  for (uint32_t l = b->instr.n; l-- > 0;) {
-    if (b->instr.at[l].kind != INSTR_LOOP) continue;
-    uint32_t end = b->instr.at[l].u.loop.end;
-    for (uint32_t i = 0; i < b->buffer.n; i++) {
-      PlanBuffer *p = &b->buffer.at[i];
-      if (p->last < l || p->first > end) continue;
-      bool before = p->first<l, after = p->last> end, rows = b->instr.at[l].u.loop.rows > 0;
-      if ((before || rows) && !after) p->last = end;
-      if ((after || rows) && !before) p->first = l;
-    }
+  Arena *scratch = arena_new();
+  RangeEnds r = {.a = scratch, .at = arena_array(scratch, uint32_t, b->instr.n + 1)};
+  vec_push(scratch, r.entry) = (RangeEnd){0};
+  for (uint32_t i = 0; i < b->buffer.n; i++) {
+    ends_add(&r, b->buffer.at[i].first, i);
+    ends_add(&r, b->buffer.at[i].last, i);
   }
+  for (uint32_t l = b->instr.n; l-- > 0;)
+    if (b->instr.at[l].kind == INSTR_LOOP)
+      for (uint32_t i = l; i <= b->instr.at[l].u.loop.end; i++)
+        for (uint32_t e = r.at[i]; e; e = r.entry.at[e].next)
+          extend_over(b, &r, l, r.entry.at[e].buffer);
+  arena_free(scratch);
 }
 
 // -- reuse in place ----------------------------------------------------------------------------

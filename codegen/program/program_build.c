@@ -89,7 +89,10 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
                .g = g,
                .opt = opt,
                .sizes = coll_sizes_new(a, g),
-               .scan = region_scans(a, g)};
+               .scan = region_scans(a, g),
+               .carries = region_ends(a, g, OP_CARRY),
+               .finals = region_ends(a, g, OP_FINAL),
+               .collects = region_ends(a, g, OP_COLLECT)};
   b.p = arena_new_of(a, Program);
   *b.p = (Program){.model = g->model, .for_ = opt->for_, .mesh = *g->mesh, .over = opt->over};
   b.place = arena_array(a, Ref, graph_count(g) + 1);

@@ -43,10 +43,11 @@ typedef struct Builder {
   NodeId *collected_in;
   // By node: its micro-batch (graph_micro_batches), or NULL; set with the first check.
   const uint32_t *micro;
-  uint32_t *history;   // by carry: 1 + the buffer with its values of all rounds, 0: none
-  const NodeId *scan;  // by region: its SCAN node
-  RegionId open;       // the innermost open loop, 0: none
-  VEC(uint32_t) begin; // by open loop, outermost first: index of its INSTR_LOOP
+  uint32_t *history;  // by carry: 1 + the buffer with its values of all rounds, 0: none
+  const NodeId *scan; // by region: its SCAN node
+  RegionNodes carries, finals, collects; // of each loop (region_ends)
+  RegionId open;                         // the innermost open loop, 0: none
+  VEC(uint32_t) begin;                   // by open loop, outermost first: index of its INSTR_LOOP
   NodeId *stop; // by region: the carry after whose false value the loop ends, 0: none (stopping.c)
   VEC(GuardNote) guard; // guarded loops, in the order of their INSTR_LOOP
   int32_t *decl_tensor; // by declaration: index in `tensor`, -1: none

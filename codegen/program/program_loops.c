@@ -30,10 +30,11 @@ void collected_find(Builder *b) {
 
 // Clears what loop r collects: it stays zero in rounds that do not run.
 static void clear_collected(Builder *b, RegionId r) {
-  for (NodeId n = 1; n <= graph_count(b->g); n++)
-    if (graph_node(b->g, n)->op == OP_COLLECT && collect_loop(b->g, n) == r)
-      vec_push(b->a, b->instr) = (Instr){
-          .kind = INSTR_FILL, .u.fill = {.dst = builder_ref(b, n), .bytes = node_bytes(b->g, n)}};
+  for (uint32_t i = b->collects.first[r]; i < b->collects.first[r + 1]; i++) {
+    NodeId n = b->collects.node[i];
+    vec_push(b->a, b->instr) = (Instr){
+        .kind = INSTR_FILL, .u.fill = {.dst = builder_ref(b, n), .bytes = node_bytes(b->g, n)}};
+  }
 }
 
 static void open_one(Builder *b, RegionId r) {
@@ -41,9 +42,9 @@ static void open_one(Builder *b, RegionId r) {
   Ref guard = {.tensor = -1};
   NodeId outside = 0;
   if (region->guarded || b->stop[r]) clear_collected(b, r);
-  for (NodeId n = 1; n <= graph_count(b->g); n++) {
+  for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
+    NodeId n = b->carries.node[i];
     const Node *x = graph_node(b->g, n);
-    if (x->op != OP_CARRY || x->region != r) continue;
     if (region->guarded && x->attr.carry == 0) {
       guard = builder_ref(b, n);
       outside = x->args[0];
@@ -69,23 +70,22 @@ void loops_open(Builder *b, RegionId r) {
   }
 }
 
-static void copy_collected(Builder *b, NodeId scan) {
-  for (NodeId n = scan + 1; n <= graph_count(b->g); n++) {
-    const Node *x = graph_node(b->g, n);
-    if (x->op != OP_COLLECT || x->args[0] != scan) continue;
-    int64_t bytes = node_bytes(b->g, x->args[1]);
+static void copy_collected(Builder *b) {
+  for (uint32_t i = b->collects.first[b->open]; i < b->collects.first[b->open + 1]; i++) {
+    NodeId n = b->collects.node[i], value = graph_node(b->g, n)->args[1];
+    int64_t bytes = node_bytes(b->g, value);
     Ref step = builder_step_ref(b, builder_ref(b, n), b->open, bytes);
-    builder_copy(b, step, builder_ref(b, x->args[1]), bytes);
+    builder_copy(b, step, builder_ref(b, value), bytes);
   }
 }
 
 static void copy_carries(Builder *b, NodeId scan) {
   const Node *x = graph_node(b->g, scan);
-  for (NodeId n = 1; n < scan; n++) {
-    const Node *carry = graph_node(b->g, n);
-    if (carry->op != OP_CARRY || carry->region != b->open || b->history[n]) continue;
+  for (uint32_t i = b->carries.first[b->open]; i < b->carries.first[b->open + 1]; i++) {
+    NodeId n = b->carries.node[i];
+    if (b->history[n]) continue;
     carry_in_place(b, scan, n);
-    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.carry]),
+    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[graph_node(b->g, n)->attr.carry]),
                  node_bytes(b->g, n));
   }
 }
@@ -99,7 +99,7 @@ static int64_t rows_of_worker(const Builder *b, uint32_t begin) {
 }
 
 void loop_close(Builder *b, NodeId scan) {
-  copy_collected(b, scan);
+  copy_collected(b);
   copy_carries(b, scan);
   uint32_t begin = b->begin.at[--b->begin.n];
   b->instr.at[begin].u.loop.rows = rows_of_worker(b, begin);

@@ -51,9 +51,16 @@ static ReadyGroup ready_entry(const ListScheduler *l, uint32_t i) {
   return (ReadyGroup){.part = part, .priority = priority, .rank = rank, .group = i};
 }
 
+void ready_list(ListScheduler *l, RegionId r) {
+  if (l->has_some[r] || !l->ready[r].n || l->loop_waits[r]) return;
+  vec_push(l->a, l->some) = r;
+  l->has_some[r] = true;
+}
+
 static void heap_add(ListScheduler *l, uint32_t i) {
   ReadyHeap *h = &l->ready[l->region[i]];
   vec_push(l->a, *h) = ready_entry(l, i);
+  ready_list(l, l->region[i]);
   for (uint32_t at = h->n - 1; at && comes_before(&h->at[at], &h->at[(at - 1) / 2]);
        at = (at - 1) / 2)
     heap_swap(h, at, (at - 1) / 2);
@@ -94,10 +101,16 @@ static bool loop_allows(const ListScheduler *l, RegionId r) {
 
 uint32_t ready_take(ListScheduler *l) {
   const ReadyGroup *best = NULL;
-  for (uint32_t r = 0; r <= l->f->graph->region.n; r++) {
-    if (!l->ready[r].n || !loop_allows(l, (RegionId)r)) continue;
-    const ReadyGroup *first = heap_first(l, (RegionId)r);
+  for (uint32_t i = 0; i < l->some.n;) {
+    RegionId r = l->some.at[i];
+    const ReadyGroup *first = loop_allows(l, r) ? heap_first(l, r) : NULL;
     if (first && (!best || comes_before(first, best))) best = first;
+    if (l->ready[r].n) {
+      i++;
+    } else {
+      l->has_some[r] = false;
+      l->some.at[i] = l->some.at[--l->some.n];
+    }
   }
   if (!best) BUG("loops wait for one another");
   uint32_t group = best->group;

@@ -4,8 +4,10 @@
 
 void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
   for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
-       r = region_get(l->f->graph, r)->parent)
+       r = region_get(l->f->graph, r)->parent) {
     l->loop_waits[r] += by;
+    if (!l->loop_waits[r]) ready_list(l, r);
+  }
 }
 
 void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
@@ -21,6 +23,7 @@ static void scheduler_loops(Arena *a, ListScheduler *l) {
   l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
   l->left = arena_array(a, uint32_t, f->graph->region.n + 1);
   l->ready = arena_array(a, ReadyHeap, f->graph->region.n + 1);
+  l->has_some = arena_array(a, bool, f->graph->region.n + 1);
   l->loop_end = arena_array(a, uint32_t, f->graph->region.n + 1);
   for (uint32_t i = 0; i < f->ngroups; i++) l->region[i] = group_region(f, &f->group[i]);
   for (uint32_t i = 0; i < f->ngroups; i++) {

@@ -46,6 +46,8 @@ typedef struct ListScheduler {
   uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
   RegionId open;        // the loop whose groups are being taken, 0: none
   ReadyHeap *ready;     // by loop: its groups that wait for no other group
+  VEC(RegionId) some;   // the loops that have such groups and wait for nothing, and maybe others
+  bool *has_some;       // by loop: it is in `some`
   uint32_t *loop_end;   // by loop: 1 + its GROUP_LOOP, if that waits only for groups of the loop
   VEC(uint32_t) held;   // early updates that wait only for the commit
   bool *done;           // by group: it is in the schedule
@@ -67,6 +69,8 @@ void count_left(ListScheduler *l, uint32_t i, uint32_t by);
 // -- ready_groups.c
 // Adds group i, which waits for no other group, to the groups that may be taken.
 void ready_add(ListScheduler *l, uint32_t i);
+// Tells that loop r waits for no group outside any more.
+void ready_list(ListScheduler *l, RegionId r);
 // Removes the group to take next from those that may be taken, and returns it.
 uint32_t ready_take(ListScheduler *l);
 // Tells that group g was taken, after all counts of l have been changed: groups that waited for the

@@ -16,9 +16,10 @@
 // not guarded.
 static NodeId guard_of(const Builder *b, NodeId scan) {
   RegionId r = graph_node(b->g, scan)->attr.region;
-  for (NodeId n = 1; region_get(b->g, r)->guarded && n < scan; n++) {
-    const Node *c = graph_node(b->g, n);
-    if (c->op == OP_CARRY && c->region == r && c->attr.carry == 0) return c->args[0];
+  if (!region_get(b->g, r)->guarded) return 0;
+  for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
+    const Node *c = graph_node(b->g, b->carries.node[i]);
+    if (c->attr.carry == 0) return c->args[0];
   }
   return 0;
 }
@@ -85,9 +86,11 @@ static bool zero_after(const Builder *b, NodeId collect, NodeId scan, NodeId go)
 // has none.
 static NodeId alive_of(const Builder *b, NodeId scan) {
   const Node *s = graph_node(b->g, scan);
-  for (NodeId n = 1; n < scan; n++) {
+  RegionId r = s->attr.region;
+  for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
+    NodeId n = b->carries.node[i];
     const Node *c = graph_node(b->g, n);
-    if (c->op != OP_CARRY || c->region != s->attr.region || c->attr.carry >= s->nargs) continue;
+    if (c->attr.carry >= s->nargs) continue;
     const Node *next = graph_node(b->g, s->args[c->attr.carry]);
     if (next->op == OP_AND && is_read_by(next, n) && is_number(b->g, c->args[0], 1)) return n;
   }
@@ -100,14 +103,12 @@ static NodeId stop_of(const Builder *b, NodeId scan) {
   NodeId alive = region_get(g, r)->guarded ? 0 : alive_of(b, scan);
   if (!alive) return 0;
   NodeId go = carry_next(g, b->scan, alive);
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *x = graph_node(g, n);
-    if (x->op == OP_CARRY && x->region == r && n != alive) {
-      NodeId next = carry_next(g, b->scan, n);
-      if (next != n && left_alone(b, next, go) != n) return 0;
-    }
-    if (x->op == OP_COLLECT && x->args[0] == scan && !zero_after(b, n, scan, go)) return 0;
+  for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
+    NodeId n = b->carries.node[i], next = carry_next(g, b->scan, n);
+    if (n != alive && next != n && left_alone(b, next, go) != n) return 0;
   }
+  for (uint32_t i = b->collects.first[r]; i < b->collects.first[r + 1]; i++)
+    if (!zero_after(b, b->collects.node[i], scan, go)) return 0;
   return alive;
 }
 

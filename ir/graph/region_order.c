@@ -32,7 +32,8 @@ static uint32_t list_of(const Graph *g, NodeId n, const Op *ends) {
 // node of region r.
 static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const Op *ends,
                    const uint32_t **first, const NodeId **body) {
-  uint32_t count = graph_count(g), lists = g->region.n + 2,
+  // A graph without loops has no ends of loops.
+  uint32_t count = ends && !g->region.n ? 0 : graph_count(g), lists = g->region.n + 2,
            *start = arena_array(a, uint32_t, lists + 1), *fill = arena_array(a, uint32_t, lists);
   NodeId *node = arena_array(a, NodeId, count + 1);
   for (NodeId n = 1; n <= count; n++) start[list_of(g, n, ends) + 1]++;

@@ -149,6 +149,19 @@ void grad_node(Grad *c, NodeId n) {
   grad_rule[c->n.op](c);
 }
 
+static void find_results(Grad *c) {
+  c->result = arena_array(c->scratch, NodeId, c->regions + 1);
+  c->later = arena_array(c->scratch, NodeId, c->count + 1);
+  for (uint32_t i = c->count; i > 0; i--) {
+    NodeId n = c->order[i - 1];
+    const Node *x = graph_node(c->g, n);
+    if (x->op != OP_FINAL && x->op != OP_COLLECT) continue;
+    NodeId *first = &c->result[graph_node(c->g, x->args[0])->attr.region];
+    c->later[n] = *first;
+    *first = n;
+  }
+}
+
 static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
   uint32_t count = graph_count(g);
   *c = (Grad){.g = g, .scratch = arena_new(), .count = count, .open = graph_node(g, loss)->region};
@@ -157,11 +170,13 @@ static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
   c->adjoint = arena_array(c->scratch, NodeId, count + 1);
   c->mirror = arena_array(c->scratch, NodeId, count + 1);
   c->clone = arena_array(c->scratch, NodeId, count + 1);
+  c->final = arena_array(c->scratch, NodeId, count + 1);
   c->wide = arena_array(c->scratch, NodeId, graph_count(g) + 1);
   c->clone_region = arena_array(c->scratch, RegionId, g->region.n + 1);
   c->order = graph_schedule(c->scratch, g);
   c->nodes = region_nodes(c->scratch, g);
   c->regions = g->region.n;
+  find_results(c);
   c->scan = region_scans(c->scratch, g);
   mark_needed(c, n, by);
   mark_active(c, loss);

@@ -41,11 +41,16 @@ typedef struct Grad {
   RegionId open; // region of the loss; this loop and those around it are not differentiated
   RegionNodes nodes;
   const NodeId *scan; // [RegionId] the SCAN node of the region
+  // The results of a loop, FINAL and COLLECT, in the order of `order`: result[RegionId] is the
+  // first one, later[NodeId] the next one, 0: none.
+  NodeId *result, *later;
   GradLevel *level;
   // [NodeId] For a node in a loop: its value at the same step of the backward loop.
   NodeId *mirror;
   // [NodeId] For a node in a loop that is recomputed: its copy in the backward loop.
   NodeId *clone;
+  // [NodeId] Of a carry: the gradient of its final value.
+  NodeId *final;
   // [NodeId] For a node copied by recompute_wide: its copy in the backward loop.
   NodeId *wide;
   RegionId *clone_region;

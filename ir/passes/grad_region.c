@@ -164,8 +164,11 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
   if (wide) clone_regions(c, l);
-  for (uint32_t i = 0; i < c->count; i++) {
-    NodeId n = c->order[i];
+  // without such inner loops only nodes of the loop itself are copied
+  const NodeId *order = wide ? c->order : c->nodes.node + c->nodes.first[l->of];
+  uint32_t count = wide ? c->count : c->nodes.first[l->of + 1] - c->nodes.first[l->of];
+  for (uint32_t i = 0; i < count; i++) {
+    NodeId n = order[i];
     const Node *node = graph_node(c->g, n);
     RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
     bool ends = wide && node->op == OP_SCAN && wide[node->attr.region];
@@ -189,15 +192,16 @@ static bool may_repeat(const Node *n) {
 // Returns a table by NodeId: whether a node of loop r leads to a checkpoint in the loop. Returns
 // NULL if the loop has no checkpoint.
 static bool *before_checkpoints(Grad *c, RegionId r) {
-  bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
+  bool *before = NULL;
   for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
     NodeId n = c->nodes.node[i - 1];
     const Node *node = graph_node(c->g, n);
-    any |= node->op == OP_CHECKPOINT;
-    for (int k = 0; k < node->nargs && (before[n] || node->op == OP_CHECKPOINT); k++)
+    bool marks = node->op == OP_CHECKPOINT;
+    if (marks && !before) before = arena_array(c->scratch, bool, c->count + 1);
+    for (int k = 0; k < node->nargs && before && (before[n] || marks); k++)
       before[node->args[k]] = true;
   }
-  return any ? before : NULL;
+  return before;
 }
 
 static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
@@ -237,16 +241,13 @@ static void bring_guard(Grad *c, Backward *b) {
 // the backward loop. Returns false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
   const Node *scan = graph_node(c->g, b->scan);
-  RegionId in = scan->region, r = scan->attr.region;
-  NodeId *final = arena_array(c->scratch, NodeId, c->count + 1);
+  RegionId r = scan->attr.region;
   bool any = false;
-  for (uint32_t i = c->nodes.first[in]; i < c->nodes.first[in + 1]; i++) {
-    NodeId n = c->nodes.node[i];
+  for (NodeId n = c->result[r]; n; n = c->later[n]) {
     const Node *end = graph_node(c->g, n);
-    if ((end->op != OP_FINAL && end->op != OP_COLLECT) || end->args[0] != b->scan || !c->adjoint[n])
-      continue;
+    if (!c->adjoint[n]) continue;
     any = true;
-    if (end->op == OP_FINAL) final[end->args[1]] = c->adjoint[n];
+    if (end->op == OP_FINAL) c->final[end->args[1]] = c->adjoint[n];
   }
   if (!any) return false;
   Region back = *region_get(c->g, r);
@@ -260,7 +261,7 @@ static bool begin_carries(Grad *c, Backward *b) {
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
     if (graph_node(c->g, n)->op != OP_CARRY || !c->active[n]) continue;
-    NodeId start = final[n] ? final[n] : zeros_like(c->g, n);
+    NodeId start = c->final[n] ? c->final[n] : zeros_like(c->g, n);
     vec_push(c->scratch, b->carry) = n;
     vec_push(c->scratch, b->grad) = add_carry(c, &b->level, start);
   }
@@ -274,11 +275,9 @@ static void begin_step(Grad *c, Backward *b) {
     NodeId next = carry_next(c->g, c->scan, b->carry.at[k]);
     if (next && c->active[next]) grad_accumulate(c, next, b->grad.at[k]);
   }
-  RegionId in = graph_node(c->g, b->scan)->region;
-  for (uint32_t i = c->nodes.first[in]; i < c->nodes.first[in + 1]; i++) {
-    NodeId n = c->nodes.node[i];
+  for (NodeId n = c->result[b->level.of]; n; n = c->later[n]) {
     Node end = *graph_node(c->g, n);
-    if (end.op != OP_COLLECT || end.args[0] != b->scan || !c->adjoint[n]) continue;
+    if (end.op != OP_COLLECT || !c->adjoint[n]) continue;
     if (!c->active[end.args[1]] || !grad_ends_loop(c, n)) continue;
     grad_accumulate(c, end.args[1], graph_at(c->g, b->level.back, c->adjoint[n]));
   }

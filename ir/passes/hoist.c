@@ -261,15 +261,19 @@ static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   h->late[n] = h->over[n] != 0;
 }
 
-// Sets h->kept for the nodes of loop r that are collected in any case: those that the graph
-// collects, and arguments of nodes that leave if they must stay in the loop or are read more than
-// once.
+// Sets h->kept for the values that the graph collects.
+static void mark_collected(Hoist *h) {
+  for (NodeId n = 1; n <= graph_count(h->from); n++)
+    if (old_node(h, n)->op == OP_COLLECT) h->kept[old_node(h, n)->args[1]] = true;
+}
+
+// Sets h->kept for other nodes of loop r that are collected in any case: arguments of nodes that
+// leave if they must stay in the loop or are read more than once.
 static void mark_kept(Hoist *h, RegionId r) {
-  for (NodeId n = 1; n <= graph_count(h->from); n++) {
+  for (uint32_t k = h->nodes->first[r]; k < h->nodes->first[r + 1]; k++) {
+    NodeId n = h->nodes->node[k];
     const Node *node = old_node(h, n);
-    bool collects = node->op == OP_COLLECT && old_node(h, node->args[1])->region == r;
-    if (collects) h->kept[node->args[1]] = true;
-    if (node->region != r || !is_heavy(node) || !leaves(h, node, n)) continue;
+    if (!is_heavy(node) || !leaves(h, node, n)) continue;
     for (int i = 0; i < node->nargs; i++)
       if (h->feeds[node->args[i]] || !reads_once(h, node, node->args[i]))
         h->kept[node->args[i]] = true;
@@ -472,6 +476,7 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
   h.in = arena_array(a, NodeId, count + 1);
   h.over = arena_array(a, NodeId, count + 1);
   mark_feeds(&h);
+  mark_collected(&h);
   for (uint32_t i = 0; i < count; i++) {
     bug_context("hoist", h.order[i]);
     copy_node(&h, h.order[i]);

@@ -7,7 +7,7 @@
 // load.
 //
 //   suite_growth            models of 16 and 64 layers, and of 250 and 1000 parameters, also of
-//                           parameters that all meet one value
+//                           parameters that all meet one value, and loops
 //   suite_growth FEW MANY   the transformer with these numbers of layers
 #include <fcntl.h>
 #include <math.h>
@@ -157,10 +157,20 @@ static void write_readers(FILE *f, int n) {
   fprintf(f, "loss = square(s%d)\n", n);
 }
 
+// One loop after the other, all of which read one input.
+static void write_loops(FILE *f, int n) {
+  fprintf(f, "dim b = 4, d = 8, t = 6\ninput x[b, t, d]\nparam w[d] = 0.1\nh0 = sum[t](x)\n");
+  for (int i = 0; i < n; i++)
+    fprintf(f, "scan t (s%d[b, d] = h%d) { s%d = tanh(s%d * w + x) }\nh%d = s%d\n", i, i, i, i,
+            i + 1, i);
+  fprintf(f, "loss = mean(h%d)\n", n);
+}
+
 static const Wide wide[] = {
     {"parameters", write_chain, NULL, NULL},
     {"parameters, a checkpoint", write_checkpoint, NULL, NULL},
     {"readers of one split value", write_readers, "rows=2,cols=2", "b=rows,h=cols"},
+    {"loops", write_loops, NULL, NULL},
 };
 
 static bool count_wide(const char *meshc, const Wide *of, int n, const char *file, Passes *out) {
