@@ -48,6 +48,9 @@ typedef struct CodegenOptions {
   // Whether the Program also lists parameters and states that nothing uses, because checkpoints
   // have them.
   bool keep;
+  // Whether the Program is only simulated, for its price: its kernels have no texts, and groups do
+  // not say why they are apart. Time and memory are the same.
+  bool simulated;
 } CodegenOptions;
 
 // remat.c. Returns g with forward values rematerialised for the backward pass, or g itself when no

@@ -185,7 +185,7 @@ static void group_clusters(Fuser *f, Fusion *out) {
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
     out->group[out->ngroups] = group_of(f, c);
     for (uint32_t i = 0; i < c->n; i++) out->of[c->node[i]] = out->ngroups;
-    group_refusals(f, out, c, &out->group[out->ngroups]);
+    if (!f->opt->simulated) group_refusals(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
 }

@@ -318,6 +318,9 @@ KernelTexts *kernel_texts_new(Arena *a);
 // Returns the identity of kernel k. Equal identities have equal addresses. *k must stay as it is
 // for as long as the table is used; its names may change.
 const char *kernel_text(KernelTexts *t, const Kernel *k);
+// Returns a name that kernels with equal fields share, where nobody reads identities. Kernels with
+// other fields may have equal identities, but not equal names. *k: as for kernel_text.
+const char *kernel_number(KernelTexts *t, const Kernel *k);
 // Checks the invariants of a kernel: order of arguments, levels, phases, strides. If one is broken,
 // returns false and writes a sentence about it to why[0..200).
 MUST_USE bool kernel_verify(const Kernel *k, char *why);

@@ -115,12 +115,23 @@ static void grow(KernelTexts *t) {
     if (old[i].kernel) *find(t, old[i].kernel, old[i].hash) = old[i];
 }
 
-const char *kernel_text(KernelTexts *t, const Kernel *k) {
+// Returns the slot of kernel k, in which `text` is NULL if it is new.
+static KernelSlot *enter(KernelTexts *t, const Kernel *k) {
+  if (t->n >= t->cap / 2) grow(t);
   uint64_t hash = kernel_hash(k);
   KernelSlot *slot = find(t, k, hash);
-  if (slot->kernel) return slot->text;
-  const char *text = intern(t->texts, kernel_identity(t->arena, k));
-  *slot = (KernelSlot){hash, k, text};
-  if (++t->n > t->cap / 2) grow(t);
-  return text;
+  if (!slot->kernel) *slot = (KernelSlot){hash, k, NULL}, t->n++;
+  return slot;
+}
+
+const char *kernel_text(KernelTexts *t, const Kernel *k) {
+  KernelSlot *slot = enter(t, k);
+  if (!slot->text) slot->text = intern(t->texts, kernel_identity(t->arena, k));
+  return slot->text;
+}
+
+const char *kernel_number(KernelTexts *t, const Kernel *k) {
+  KernelSlot *slot = enter(t, k);
+  if (!slot->text) slot->text = arena_printf(t->arena, "%u", t->n);
+  return slot->text;
 }

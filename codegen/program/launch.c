@@ -5,7 +5,8 @@
 enum { FLOPS_A_BYTE = 8 }; // number of operations that take about as long as moving one byte
 
 uint32_t kernel_share(Builder *b, Kernel *k) {
-  const char *text = kernel_text(b->identities, k);
+  const char *text =
+      b->opt->simulated ? kernel_number(b->identities, k) : kernel_text(b->identities, k);
   uintptr_t known = (uintptr_t)map_get(&b->kernel_at, text);
   if (known) return (uint32_t)known - 1;
   k->name = arena_printf(b->a, "k%016llx", (unsigned long long)fnv_text(text));

@@ -229,6 +229,7 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
   options.memory = way.memory;
   options.sparing = way.sparing;
+  options.codegen.simulated = true;
   if (way.begun) options.begun = way.begun;
   options.again = way.again;
   options.plain = way.plain;
