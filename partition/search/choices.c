@@ -269,10 +269,19 @@ void joint_take_preview(Joint *j, Tried *c) {
   note_price(j, c);
 }
 
+// Returns whether a choice that does not fit without recomputation takes far longer than the best
+// one already so, where all choices are being priced in the order of their estimates. In a space
+// without estimates, which is small, all have prices.
+static bool is_far_slower(const Joint *j, const Tried *c) {
+  return j->every && c->estimated && c->previewed && j->best &&
+         c->choice.price.unlimited > SLOWER * j->best->choice.price.seconds;
+}
+
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
   SearchPrice preview = c->choice.price;
   if (c->priced || c->impossible) return true;
+  if (is_far_slower(j, c)) return true;
   if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
   c->priced =
       t->price(t->pricer, c->choice.mesh, &c->choice.layout, hint_of(j, c), &c->choice.price);

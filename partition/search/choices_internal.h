@@ -57,7 +57,9 @@ void joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t famil
 bool joint_spend(Joint *j, double work);
 double joint_estimates(const Joint *j, double n); // the work of n estimates
 // Estimate or price a choice unless that is done. Return false if there is no work left for it;
-// the first price is computed in any case.
+// the first price is computed in any case. joint_price leaves a previewed choice without a price
+// that is far slower than the best one, if all choices are being priced in the order of their
+// estimates.
 bool joint_estimate(Joint *j, Tried *c);
 bool joint_price(Joint *j, Tried *c);
 // Prices a choice without recomputation, which compiles one program instead of several. If that
