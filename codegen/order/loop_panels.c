@@ -152,8 +152,7 @@ static NodeId panels_of(Packing *p, const LoopProduct *x, NodeId w, const Attr *
     if (p->copy.at[i].of == parts && dims_equal(&p->at.at[p->copy.at[i].copy], &list))
       return p->copy.at[i].copy;
   p->to->origin.why = "order: weights in panels, once for all rounds of the loop";
-  NodeId copy =
-      graph_try(p->to, OP_BROADCAST, 1, &parts, &(Attr){0}, (uint16_t)(p->copy.n + 1), why);
+  NodeId copy = graph_try(p->to, OP_BROADCAST, 1, &parts, &(Attr){0}, p->copy.n + 1, why);
   if (!copy) return 0;
   note_order(p, copy, &list);
   vec_push(p->a, p->copy) = (OrderCopy){parts, copy};

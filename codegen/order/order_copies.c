@@ -19,8 +19,7 @@ NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why) {
   char refusal[200];
   c->to->origin = graph_node(c->to, n)->origin;
   c->to->origin.why = why;
-  NodeId copy =
-      graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
+  NodeId copy = graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, c->copy.n + 1, refusal);
   if (!copy) BUG("copy refused: %s", refusal);
   set_order(c, copy, list);
   vec_push(c->a, c->copy) = (OrderCopy){n, copy};

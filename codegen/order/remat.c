@@ -129,7 +129,7 @@ static void clone_one(Remat *r, CloneSite c) {
                            node->origin.why, backward ? "the backward pass" : "this micro-batch")
             : "remat: rematerialised";
   NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr,
-                          (uint16_t)(node->instance + r->phase), why);
+                          node->instance + r->phase, why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);
   r->clone[c.in][c.of] = made;
 }

@@ -272,7 +272,7 @@ static void sort_args(Op op, int nargs, const NodeId *args, NodeId *sorted) {
 
 RegionId graph_region(Graph *g, const Region *r) {
   vec_push(g->arena, g->region) = *r;
-  return (RegionId)g->region.n;
+  return g->region.n;
 }
 
 // Sets *out to the innermost region of the arguments. All of their regions must enclose it;
@@ -331,7 +331,7 @@ static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
 }
 
 static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
-                  uint16_t instance, const Origin *origin, char *why) {
+                  uint32_t instance, const Origin *origin, char *why) {
   Attr t = canonical(op, attr);
   NodeId sorted[MAX_ARGS];
   DimId dims_room[MAX_RANK], to_room[MAX_RANK] = {0};
@@ -355,7 +355,7 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
 }
 
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
-                 uint16_t instance, char *why) {
+                 uint32_t instance, char *why) {
   return add(g, op, nargs, args, attr, instance, &g->origin, why);
 }
 

@@ -95,7 +95,7 @@ typedef uint32_t NodeId; // counts from 1; 0 where there is no node
 enum { MAX_ARGS = 255 };
 typedef uint32_t DeclId; // index into Graph.decl plus 1; 0 where there is no declaration
 
-typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
+typedef uint32_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
 
 // The loop of a scan over dim t. Nodes whose value differs between its steps are in its region.
 // CARRY and AT name their region. SCAN, FINAL and COLLECT are in the region around the loop,
@@ -186,11 +186,11 @@ static inline const char *origin_subject(const Origin *o) {
 typedef struct Node {
   uint16_t op;  // an Op
   uint8_t type; // a Dtype
-  // 0, or the number of a rematerialised copy. Nodes with different numbers are not equal.
-  uint16_t instance;
-  RegionId region; // the innermost loop around the node; derived from its arguments
   uint8_t nargs;
-  Dims dims; // dims of the result, in canonical order
+  // 0, or the number of a rematerialised copy. Nodes with different numbers are not equal.
+  uint32_t instance;
+  RegionId region; // the innermost loop around the node; derived from its arguments
+  Dims dims;       // dims of the result, in canonical order
   const NodeId *args;
   Attr attr;
   Origin origin;
@@ -286,7 +286,7 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
 // Adds a node as graph_add does, but returns 0 if the infer rule refuses it, with one sentence in
 // why[0..200). `instance` is 0, or the number of a rematerialised copy (Node.instance).
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
-                 uint16_t instance, char *why);
+                 uint32_t instance, char *why);
 // Adds a copy of node n of `from` to g. map[NodeId of `from`] gives its arguments in g. The copy
 // has the origin of n.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);

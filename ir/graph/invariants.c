@@ -183,7 +183,7 @@ static bool verify(const Verifier *c) {
   for (DeclId d = 1; d <= g->decl.n; d++)
     if (!check_decl(c, d)) return false;
   for (uint32_t r = 1; r <= g->region.n; r++)
-    if (!check_region(c, (RegionId)r)) return false;
+    if (!check_region(c, r)) return false;
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (!check_node(c, n)) return false;
   for (NodeId n = 1; n <= graph_count(g) && g->region.n; n++)

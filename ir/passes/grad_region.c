@@ -98,8 +98,8 @@ static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
 static void clone_regions(Grad *c, const GradLevel *l) {
   uint32_t n = c->g->region.n;
   for (uint32_t r = l->of + 1u; r <= n && r <= c->regions; r++) { // inner loops have larger numbers
-    if (!region_encloses(c->g, l->of, (RegionId)r)) continue;
-    Region copy = *region_get(c->g, (RegionId)r);
+    if (!region_encloses(c->g, l->of, r)) continue;
+    Region copy = *region_get(c->g, r);
     copy.parent = clone_region(c, l, copy.parent);
     c->clone_region[r] = graph_region(c->g, &copy);
   }

@@ -488,7 +488,7 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
 const Graph *graph_hoist(Arena *a, const Graph *g) {
   int depth = 0;
   for (uint32_t r = 1; r <= g->region.n; r++)
-    if (region_depth(g, (RegionId)r) > depth) depth = region_depth(g, (RegionId)r);
+    if (region_depth(g, r) > depth) depth = region_depth(g, r);
   if (!depth) return g;
   const Graph *out = graph_prune(a, g, g->stage, NULL);
   for (; depth > 0; depth--) out = hoist_depth(a, out, depth);

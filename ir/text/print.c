@@ -136,7 +136,6 @@ static bool field_is_zero(const RecordField *f, const void *record) {
 }
 
 static int64_t integer_at(const RecordField *f, const void *at) {
-  if (f->size == sizeof(uint16_t)) return *(const uint16_t *)at;
   if (f->size == sizeof(int64_t)) return *(const int64_t *)at;
   return f->most ? (int64_t) * (const uint32_t *)at : *(const int32_t *)at;
 }
@@ -392,7 +391,7 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
   for (uint32_t i = 0; i < g->decl.n; i++) put_decl(o, &g->decl.at[i]);
   for (int k = 0; k < DATA_BLOCKS; k++) put_data_block(o, (BlockKind)k);
   for (uint32_t i = 0; i < g->spec.ntrain; i++) put_train(o, &g->spec.train[i]);
-  for (uint32_t i = 0; i < g->region.n; i++) put_region(o, (RegionId)(i + 1));
+  for (uint32_t i = 0; i < g->region.n; i++) put_region(o, i + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) put_node(o, n, note ? note(table, n) : NULL);
   for (uint32_t i = 0; i < g->name.n; i++) put_name(o, &g->name.at[i]);
   for (uint32_t i = 0; i < g->output.n; i++) put_output(o, &g->output.at[i]);

@@ -384,7 +384,7 @@ static bool read_region(Reader *r) {
   int64_t id, parent;
   DimId t[MAX_RANK];
   const char *at = scan_here(s);
-  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !scan_dims(&r->s, &n, t))
+  if (!scan_long(s, 1, UINT32_MAX, &id) || !scan_expect(s, "=") || !scan_dims(&r->s, &n, t))
     return false;
   if (id != r->g->region.n + 1)
     return scan_fail(s, at, "the next region is %u", r->g->region.n + 1);

@@ -310,9 +310,7 @@ static bool scan_integer(Scanner *s, const RecordField *f, void *at) {
   int64_t low = f->most ? 1 : f->size == sizeof(int64_t) ? INT64_MIN : INT32_MIN, x;
   int64_t high = f->most ? f->most : f->size == sizeof(int64_t) ? INT64_MAX : INT32_MAX;
   if (!scan_long(s, low, high, &x)) return false;
-  if (f->size == sizeof(uint16_t))
-    *(uint16_t *)at = (uint16_t)x;
-  else if (f->size == sizeof(int64_t))
+  if (f->size == sizeof(int64_t))
     *(int64_t *)at = x;
   else
     *(uint32_t *)at = (uint32_t)x;

@@ -186,8 +186,8 @@ static const RecordField node_fields[] = {
     FIELD(Node, INT, "carry", attr.carry, .most = MAX_ARGS - 1),
     FIELD(Node, INT, "tag", attr.tag, .most = UINT32_MAX),
     FIELD(Node, INT, "flags", attr.flags, .most = 7),
-    FIELD(Node, INT, "region", attr.region, .most = UINT16_MAX),
-    FIELD(Node, INT, "instance", instance, .most = UINT16_MAX),
+    FIELD(Node, INT, "region", attr.region, .most = UINT32_MAX),
+    FIELD(Node, INT, "instance", instance, .most = UINT32_MAX),
     FIELD(Node, INT, "composite", origin.composite, .most = UINT32_MAX),
     FIELD(Node, BOOL, "backward", origin.backward, .most = 0),
 };

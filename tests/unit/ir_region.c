@@ -312,6 +312,25 @@ static void dead_carries(void **state) {
   arena_free(w.a);
 }
 
+// Each loop of a graph has an id of its own, however many there are.
+static void many_loops(void **state) {
+  (void)state;
+  enum { LOOPS = 65540 };
+  World w;
+  begin(&w);
+  NodeId x = param(&w, "x", 1, &w.t), y = x;
+  for (uint32_t i = 1; i <= LOOPS; i++) {
+    RegionId r = graph_region(w.g, &(Region){.t = w.t});
+    assert_int_equal(r, i);
+    NodeId own = at(&w, r, y);
+    assert_int_equal(graph_node(w.g, own)->region, i);
+    y = collect(&w, scan(&w, r, 0, NULL), own);
+  }
+  char why[200];
+  assert_true(graph_verify(w.g, why));
+  arena_free(w.a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values),
@@ -322,6 +341,7 @@ int main(void) {
       cmocka_unit_test(inside),
       cmocka_unit_test(hoisted),
       cmocka_unit_test(dead_carries),
+      cmocka_unit_test(many_loops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
