@@ -263,9 +263,9 @@ typedef struct PipelineOptions {
   bool transfers;    // plan collectives for a GPU, also without `gpu`
   int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
   Timings *timings;  // receives time and memory of each pass; or NULL
-  bool first;        // take the placement of `place` without comparing it with its modest one
+  bool first;        // compare the placement with no other (Placement.modest, Placement.full)
   // The result for the same graph without a memory budget and at recompute level 0, up to stage
-  // "place" or a later one: what it has is taken over, and its placement is compared with no other.
+  // "place" or a later one: what it has is taken over.
   // Its `least` is 0 or, if it has no program, the bytes that this is known to need, which are more
   // than `memory`. Or NULL.
   const struct Compilation *begun;

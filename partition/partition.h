@@ -29,6 +29,7 @@ typedef struct Placement {
   // The placement without moves that may add redundant work to send less (place_improve.c). They
   // are judged by estimates: only the programs of both tell which is faster. NULL: no such moves.
   const struct Placement *modest;
+  const struct Placement *full; // the placement whose `modest` this one is, or NULL
 } Placement;
 
 // Reports errors in d: rules that name no dim, axis or tensor; a dim with two general rules; two

@@ -78,20 +78,27 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
   return proved(opt, instead(g, graph_factor(a, g), selected), "factor");
 }
 
-// Determines where values are computed: chooses shardings, and writes the graph of one processor
-// with collectives as nodes. Fills *out up to stage `last`.
-static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+// Determines where values are computed: chooses a sharding for every value.
+static void compute_where(Arena *a, const PipelineOptions *opt, Compilation *out) {
   Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
       out->plain ? place_plain : place;
-  // Choose a sharding for every value.
   if (!out->placement)
     out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
   if (opt->modest && out->placement->modest) out->placement = out->placement->modest;
   timings_end(opt->timings, "place", graph_count(out->simplified));
-  if (last < AFTER_LOWER || out->lowered) return;
-  // Replace dims by block dims, and conversions by collectives.
+}
+
+// Writes the graph of one processor: replaces dims by block dims, and conversions by collectives.
+static void compute_lowered(Arena *a, const PipelineOptions *opt, Compilation *out) {
   out->lowered = proved(opt, lower(a, out->placement), "lower");
   out->partition = partition_facts(out->simplified, out->lowered);
+}
+
+// Returns the stage up to which a placement is compiled that is asked for up to stage `end`. Where
+// there is another one, their programs are compared (compute_other).
+static int compared_end(const PipelineOptions *opt, int end, const Compilation *c) {
+  bool compared = !opt->first && c->placement->modest;
+  return compared && end < AFTER_PROGRAM ? AFTER_PROGRAM : end;
 }
 
 const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from,
@@ -185,10 +192,13 @@ static void compute_local(Arena *a, const PipelineOptions *opt, int end, Compila
 static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Stage begin = out->selected->stage;
   // The graph has only primitive operations on whole tensors now, or comes from a later stage.
-  if (begin < STAGE_LOWER && end >= AFTER_PLACE)
-    compute_where(a, opt, end, out);
-  else if (begin == STAGE_LOWER)
+  if (begin < STAGE_LOWER && end >= AFTER_PLACE) {
+    compute_where(a, opt, out);
+    end = compared_end(opt, end, out);
+    if (end >= AFTER_LOWER && !out->lowered) compute_lowered(a, opt, out);
+  } else if (begin == STAGE_LOWER) {
     out->lowered = out->selected;
+  }
   // The graph is that of one processor now: no later pass knows of meshes.
   if (end >= AFTER_COLLECTIVES) compute_local(a, opt, end, out);
 }
@@ -224,21 +234,18 @@ static bool is_preferred(Arena *a, const PipelineOptions *opt, const Compilation
 }
 
 // Compiles again with the placement whose moves add no redundant work, if there is one, and keeps
-// the better program. Both are compiled to their ends, whatever stage is asked for.
-static void compute_modest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
-  if (!out->placement || !out->placement->modest) return;
-  if (end < AFTER_PROGRAM) {
-    Compilation whole = {
-        .selected = out->selected, .simplified = out->simplified, .placement = out->placement};
-    compute_rest(a, opt, AFTER_PROGRAM, &whole);
-    *out = whole;
-  }
-  Compilation modest = {.selected = out->selected,
-                        .simplified = out->simplified,
-                        .placement = out->placement->modest};
-  compute_rest(a, opt, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &modest);
-  modest.trials += out->trials;
-  if (is_preferred(a, opt, &modest, out)) *out = modest;
+// the better program. Where that one is in *out, compiles with the one that has such moves.
+static void compute_other(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  const Placement *p = out->placement, *x = p && p->modest ? p->modest : p ? p->full : NULL;
+  if (!x) return;
+  Compilation other = {.selected = out->selected, .simplified = out->simplified, .placement = x};
+  compute_rest(a, opt, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &other);
+  bool gave_up = out->gave_up | other.gave_up;
+  other.trials += out->trials;
+  // Of programs that are as good the one with such moves is taken.
+  if (p->modest ? is_preferred(a, opt, &other, out) : !is_preferred(a, opt, out, &other))
+    *out = other;
+  out->gave_up = gave_up && out->least > opt->memory;
 }
 
 void compilation_free(Compilation *c) {
@@ -284,13 +291,11 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   *out = (Compilation){.selected = proved(opt, selected, "select"), .plain = opt->plain};
   if (opt->begun) {
     *out = *opt->begun;
-    compute_rest(a, opt, end, out);
-  } else {
-    if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
-      out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
-    compute_rest(a, opt, end, out);
-    if (!opt->first) compute_modest(a, opt, end, out);
+  } else if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) {
+    out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
   }
+  compute_rest(a, opt, end, out);
+  if (!opt->first && !opt->modest) compute_other(a, opt, end, out);
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;
   bool far = pipeline_is_far(opt, out->least);

@@ -7,9 +7,14 @@
 typedef struct KnownPrice KnownPrice;
 struct KnownPrice {
   uint64_t hash;
-  SearchPrice none;   // without recomputation; programs is 0: it is not priced yet
-  SearchPrice within; // with recomputation, for a budget of `memory` bytes; 0: not known
+  SearchPrice none; // without recomputation; programs is 0: it is not priced yet
+  // Of what a layout asks: as `none`, with the placement that is slower; programs is 0: there is
+  // one placement only.
+  SearchPrice second;
+  // With recomputation, for a budget of `memory` bytes; 0: not known.
+  SearchPrice within;
   double memory;
+  uint64_t other;   // hash of the lowered graph with which that of `within` was compared; 0: none
   uint64_t plain;   // hash of the graph with the plain placement, if `within` depends on it; else 0
   KnownPrice *next; // of those in one place of the table
 };

@@ -137,6 +137,7 @@ static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
   if (!x->begun) return NULL;
   Sought sought = {.sample = x};
   ProgramWay way = {.begun = &x->made,
+                    .first = true,
                     .again = level,
                     .wanted_again = is_new,
                     .watcher = &sought,

@@ -4,7 +4,8 @@
 //
 // Each program is compiled once: of layouts that ask the same of all values the price of the first
 // is taken, and of programs whose lowered graphs are equal. A layout with a second placement
-// (Placement.modest) has the price of the faster one of its two programs.
+// (Placement.modest) has the price of the faster one of its two programs, within the memory of the
+// one that the compiler takes.
 #include "frontend/driver/price_whole.h"
 
 #include <math.h>
@@ -37,19 +38,20 @@ static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
 }
 
 // Returns whether the price of a program with recomputation is known.
-static bool is_known_within(const Pricer *p, Session *s, const Compilation *c,
-                            const KnownPrice *known) {
-  return known->memory == p->task->memory &&
-         (!known->plain || known->plain == plain_hash(p, s->arena, c));
+static bool is_known_within(const Pricer *p, Session *s, const Candidate *x, uint64_t other) {
+  const KnownPrice *known = x->known;
+  return known->memory == p->task->memory && known->other == other &&
+         (!known->plain || known->plain == plain_hash(p, s->arena, &x->c));
 }
 
-// Sets *price, of the program c that needs more than the memory, to that with recomputation. Where
-// c has no program, its price without recomputation is known.
-static bool recompute_whole(const Pricer *p, Session *s, const Compilation *c, KnownPrice *known,
+// Sets *price, of program x that needs more than the memory, to that with recomputation. Where x
+// has no program, its price without recomputation is known. other: KnownPrice.other.
+static bool recompute_whole(const Pricer *p, Session *s, const Candidate *x, uint64_t other,
                             SearchPrice *price) {
-  ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .begun = c};
+  KnownPrice *known = x->known;
+  ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .begun = &x->c};
   Compilation within = {0};
-  if (!session_program(s, s->arena, c->selected, &p->of, way, &within)) return false;
+  if (!session_program(s, s->arena, x->c.selected, &p->of, way, &within)) return false;
   if (within.compiled)
     set_figures(p, s, &within, price);
   else
@@ -58,21 +60,23 @@ static bool recompute_whole(const Pricer *p, Session *s, const Compilation *c, K
   price->open = within.gave_up;
   price->programs += within.trials / TRIALS_A_PROGRAM;
   known->memory = p->task->memory;
+  known->other = other;
   known->within = *price;
-  known->plain = within.plain_tried ? plain_hash(p, s->arena, c) : 0;
+  known->plain = within.plain_tried ? plain_hash(p, s->arena, &x->c) : 0;
   return true;
 }
 
 // Does what recompute_whole does, for a program whose price with recomputation may be known, too.
-static bool recompute_known(const Pricer *p, Session *s, Candidate *x, SearchPrice *price) {
+static bool recompute_known(const Pricer *p, Session *s, Candidate *x, uint64_t other,
+                            SearchPrice *price) {
   bool counts = price->programs > 0;
-  if (is_known_within(p, s, &x->c, x->known)) {
+  if (is_known_within(p, s, x, other)) {
     *price = x->known->within;
     if (!counts) price->programs = 0;
     return true;
   }
   if (!x->c.compiled) x->c.least = (int64_t)x->known->none.peak;
-  return recompute_whole(p, s, &x->c, x->known, price);
+  return recompute_whole(p, s, x, other, price);
 }
 
 // Sets the price of x, which is lowered. Compiles it if no program with this lowered graph has been
@@ -82,7 +86,7 @@ static bool price_candidate(const Pricer *p, Session *s, Candidate *x) {
                       : arena_new_of(s->arena, KnownPrice);
   if (x->known->none.programs) return true;
   const Compilation lowered = x->c;
-  ProgramWay way = {.begun = &lowered};
+  ProgramWay way = {.begun = &lowered, .first = true};
   if (!session_program(s, s->arena, lowered.selected, &p->of, way, &x->c)) return false;
   set_figures(p, s, &x->c, &x->known->none);
   return true;
@@ -92,24 +96,35 @@ static bool price_candidate(const Pricer *p, Session *s, Candidate *x) {
 static bool price_modest(const Pricer *p, Session *s, const Compilation *c, Candidate *x) {
   const Compilation placed = {
       .selected = c->selected, .simplified = c->simplified, .placement = c->placement->modest};
-  ProgramWay way = {.begun = &placed, .last = "lower"};
+  ProgramWay way = {.begun = &placed, .first = true, .last = "lower"};
   return session_program(s, s->arena, c->selected, &p->of, way, &x->c) && price_candidate(p, s, x);
 }
 
-// Sets *out to the program of the layout that the compiler takes: without a budget the faster one.
-// *counts gets whether its work counts: a program was compiled, or there are two, which count as if
-// they were.
+// Sets *out to the program of the layout that the compiler takes without a budget, the faster one,
+// and *other to that of the other placement; other->known is NULL if there is none. *counts gets
+// whether its work counts: a program was compiled, or there are two, which count as if they were.
 static bool price_programs(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
-                           Candidate *out, bool *counts) {
-  Candidate modest = {0};
+                           Candidate *out, Candidate *other, bool *counts) {
   ProgramWay way = {.first = true, .last = "lower"};
   if (!price_compile(p, s, mesh, layout, way, 0, &out->c) || !price_candidate(p, s, out))
     return false;
   *counts = out->c.compiled || out->c.placement->modest;
   if (!out->c.placement->modest) return true;
-  if (!price_modest(p, s, &out->c, &modest)) return false;
-  if (modest.known->none.seconds < out->known->none.seconds) *out = modest;
+  if (!price_modest(p, s, &out->c, other)) return false;
+  if (other->known->none.seconds >= out->known->none.seconds) return true;
+  Candidate slower = *out;
+  *out = *other;
+  *other = slower;
   return true;
+}
+
+// Returns the price of what a layout asks without recomputation: with the placement that is slower
+// if only its program fits the memory.
+static const SearchPrice *price_plain(const Pricer *p, const KnownPrice *asked) {
+  double memory = p->task->memory;
+  const SearchPrice *second = &asked->second;
+  bool only = asked->none.peak > memory && second->programs && second->peak <= memory;
+  return only ? second : &asked->none;
 }
 
 // Compiles a model that is its own only sample, and sets *out to its price. Keeps it in *asked, the
@@ -117,13 +132,15 @@ static bool price_programs(const Pricer *p, Session *s, const Mesh *mesh, const 
 static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
                           KnownPrice *asked, SearchPrice *out) {
   Session s;
-  Candidate best = {0};
-  bool counts, good = price_programs(p, &s, mesh, layout, &best, &counts);
+  Candidate best = {0}, other = {0};
+  bool counts, good = price_programs(p, &s, mesh, layout, &best, &other, &counts);
   if (good) {
-    *out = asked->none = best.known->none;
+    asked->none = best.known->none;
+    if (other.known) asked->second = other.known->none;
+    *out = *price_plain(p, asked);
     out->programs = counts;
     if (price_may_recompute(p, hint, &asked->none)) {
-      good = recompute_known(p, &s, &best, out);
+      good = recompute_known(p, &s, &best, other.known ? other.known->hash : 0, out);
       asked->memory = good ? p->task->memory : 0;
       asked->within = *out;
     }
@@ -138,7 +155,7 @@ static bool take_asked(const Pricer *p, const KnownPrice *asked, SearchHint hint
   if (!asked->none.programs) return false;
   bool within = price_may_recompute(p, hint, &asked->none);
   if (within && asked->memory != p->task->memory) return false;
-  *out = within ? asked->within : asked->none;
+  *out = within ? asked->within : *price_plain(p, asked);
   out->programs = 0;
   out->asked = true;
   return true;

@@ -328,6 +328,12 @@ static void make_all_moves(Improve *m, Placer *p) {
   improve_by_repeating(m, p);
 }
 
+static void keep_modest(Placer *p, Placer *modest) {
+  place_marks(modest);
+  p->result.modest = &modest->result;
+  modest->result.full = &p->result;
+}
+
 void place_improve(Placer *p) {
   Placer now = improve_copy(p);
   now.crowds = p->crowds; // place_finish ends the counts of p
@@ -336,8 +342,7 @@ void place_improve(Placer *p) {
   Improve *m = improve_new(scratch, p, &now);
   if (improve_find_sent(m, p) > 0) {
     make_all_moves(m, p);
-    if (m->modest) place_marks(m->modest);
-    p->result.modest = m->modest ? &m->modest->result : NULL;
+    if (m->modest) keep_modest(p, m->modest);
   }
   improve_release(&now);
   arena_free(scratch);

@@ -12,7 +12,8 @@
 //   search    the layout that the search finds (only on 8 processors of a CPU)
 //
 // Beside them layouts of which the short models, from whose costs the price is made, might be
-// compiled unlike the whole model: within 1.05 of each other.
+// compiled unlike the whole model: within 1.05 of each other. And layouts with two placements, of
+// which only one fits the memory, or is faster within it: the same figures.
 //
 //   suite_prices              a sample, in which each example, machine and layout occurs
 //   suite_prices all          all of them
@@ -23,6 +24,7 @@
 
 #include "frontend/driver/planner.h"
 #include "frontend/driver/price.h"
+#include "tests/suite/common/random_model.h"
 
 static const double most = 1.3;        // the largest allowed ratio of a price and its prediction
 static const double near = 1.05;       // the same of layouts in `unlike`
@@ -296,6 +298,64 @@ static void run_unlike(void) {
   }
 }
 
+// -- two placements --------------------------------------------------------------------------------
+
+// Random models whose placements with more redundant work and with less need different memory.
+static const struct {
+  uint64_t seed;
+  const char *mesh, *layout;
+  double memory;
+} second[] = {
+    {0, "rows=4,cols=2", "b=rows,parameters/all=cols+rows", 84585},
+    {0, "rows=4,cols=2", "b=cols+rows,parameters/all=rows", 146741},
+    {1, "rows=2,cols=2", "b=rows+cols,soft/d=rows+cols,parameters/all=rows+cols", 5660392},
+};
+
+static const char *compare_within(Loaded *l, double memory) {
+  SearchChoice c = {.mesh = &l->s.model->mesh, .layout = l->s.model->layout}, whole = c;
+  SearchPrice none;
+  l->task.memory = l->s.budget = memory;
+  if (!set_price(l, &c) || !planner_confirm(&l->s, &l->of, &whole) ||
+      !l->task.price(l->task.pricer, c.mesh, &c.layout, (SearchHint){.as_is = true}, &none))
+    return "the layout cannot be priced";
+  const SearchPrice *x = &c.price, *y = &whole.price;
+  if (y->peak > memory || x->unlimited_peak <= memory) return "the case is none";
+  if (none.peak <= memory && none.seconds < y->seconds) return "without recomputation it is faster";
+  if (apart(x->seconds, y->seconds) < 1 + 1e-9 && x->peak == y->peak) return NULL;
+  return arena_printf(l->s.arena, "price %.6g s, %.0f bytes; program %.6g s, %.0f bytes",
+                      x->seconds, x->peak, y->seconds, y->peak);
+}
+
+static void count_lowered(void *watcher, const char *pass, const Graph *g) {
+  (void)g;
+  *(int *)watcher += !strcmp(pass, "lower");
+}
+
+// Compiles up to fusion. Each placement must go through the passes once.
+static const char *compile_both(Loaded *l) {
+  int lowered = 0;
+  Compilation c;
+  if (!session_passes(&l->s, l->s.arena, l->of.graph, l->of.purpose, count_lowered, &lowered, &c))
+    return "the model cannot be compiled";
+  return lowered == 2 ? NULL : arena_printf(l->s.arena, "%d graphs were lowered", lowered);
+}
+
+static void run_second(void) {
+  Arena *a = arena_new();
+  for (size_t i = 0; i < countof(second); i++) {
+    Loaded l;
+    Words w = begin(&l, arena_printf(a, "random%llu.mesh", (unsigned long long)second[i].seed));
+    l.s.text = random_model(a, second[i].seed);
+    l.s.text_bytes = strlen(l.s.text);
+    add_machine(&w, "h100x8");
+    add_option(&w, "--mesh", second[i].mesh);
+    add_option(&w, "--layout", second[i].layout);
+    const char *wrong = load(&l, &w) ? compile_both(&l) : "the model cannot be planned";
+    end(&l, "second placement", wrong ? wrong : compare_within(&l, second[i].memory));
+  }
+  arena_free(a);
+}
+
 // -- all cases ------------------------------------------------------------------------------------
 
 // Runs an example with one list of settings on all sizes and machines, under all layouts, or under
@@ -345,6 +405,7 @@ int main(int argc, char **argv) {
   int n = 0;
   failed += !all_known();
   if (!one) run_unlike();
+  if (!one) run_second();
   for (size_t i = 0; i < countof(examples); i++) {
     Case c = {.of = &examples[i]};
     if (one && strcmp(one, c.of->path) != 0) continue;
