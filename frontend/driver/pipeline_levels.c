@@ -125,22 +125,21 @@ bool pipeline_is_far(const PipelineOptions *opt, int64_t bytes) {
 }
 
 // Looks for a level with fewer segments than all, where all of them need least of the levels tried
-// but do not fit. Sets *again to the first level that needs no more than they. Returns whether a
-// level fits; *again is then that one.
+// but do not fit. Sets *again to the level that needs least, or to a lower one that needs no more
+// than all. Returns whether a level fits; *again is then that one.
 static bool lower_fits(Trials *t, int *again) {
   if (t->best != t->all || pipeline_is_far(t->opt, t->least)) return false;
-  *again = first_as_small(t);
-  if (t->least > t->opt->memory) return false;
-  *again = t->best;
+  int as_small = first_as_small(t);
+  *again = t->best == t->all ? as_small : t->best;
   t->fitted = t->least;
-  return true;
+  return t->least <= t->opt->memory;
 }
 
 // Returns whether a sparing search gives up: the levels that save most as a rule are far from the
 // budget. Then notes their bytes.
 static bool is_hopeless(Trials *t) {
   const int saving[] = {REMAT_BASE_LEVELS, t->c->collected->region.n ? t->levels : t->all};
-  if (!t->opt->sparing || t->all <= REMAT_BASE_LEVELS) return false;
+  if (!pipeline_is_far(t->opt, t->least) || t->all <= REMAT_BASE_LEVELS) return false;
   for (size_t i = 0; i < countof(saving); i++)
     if (!pipeline_is_far(t->opt, bytes_at(t, saving[i]))) return false;
   for (size_t i = 0; i < countof(saving); i++) (void)level_fits(t, saving[i]);
