@@ -96,15 +96,22 @@ bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n) {
          planner_rows_divide(m->s, c, n);
 }
 
+int64_t micro_fewer(const Micro *m, const SearchChoice *c, int64_t n) {
+  do n--;
+  while (n > 1 && !micro_divides(m, c, n));
+  return n;
+}
+
 bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint,
                  SearchChoice *out) {
   Divided *d = divided(m, n);
+  SearchChoice c = *from;
   if (m->work - m->reserved < d->nodes) return false;
-  *out = *from;
-  out->accumulate = n;
-  bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &out->price);
-  m->work -= d->nodes * (made ? search_work(&out->price) : 1);
+  c.accumulate = n;
+  bool made = price_layout(d->task.pricer, from->mesh, &from->layout, hint, &c.price);
+  m->work -= d->nodes * (made ? search_work(&c.price) : 1);
   m->found->ndivided += made;
+  if (made) *out = c;
   return made;
 }
 

@@ -40,8 +40,11 @@ Axes micro_batch_axes(const Session *s, const SearchChoice *c, bool soft);
 bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n);
 // Returns the number of micro-batches with which a processor has one row of each.
 int64_t micro_rows_each(const Micro *m, const SearchChoice *c);
-// Prices a layout with n micro-batches. hint: as for price_layout. Returns false if it cannot be
-// compiled, or if no work is left for it.
+// Returns the largest number of micro-batches below n into which a step may be divided under the
+// layout; 1 if there is none.
+int64_t micro_fewer(const Micro *m, const SearchChoice *c, int64_t n);
+// Prices a layout with n micro-batches. hint: as for price_layout. Returns false, and leaves *out
+// as it is, if it cannot be compiled, or if no work is left for it.
 bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint, SearchChoice *out);
 // Prices a layout with n micro-batches and recomputation. Returns whether it fits.
 bool micro_recompute(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out);

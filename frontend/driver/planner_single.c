@@ -48,7 +48,7 @@ static bool try_number(Micro *m, const SearchChoice *from, int64_t n, bool again
 // Tries a layout with single rows and, if these fit, with more rows while they do.
 static void try_single(Micro *m, const Candidate *x, bool again) {
   int64_t n = x->least;
-  while (n > 1 && micro_divides(m, x->choice, n) && try_number(m, x->choice, n, again)) n /= 2;
+  while (n > 1 && try_number(m, x->choice, n, again)) n = micro_fewer(m, x->choice, n);
 }
 
 void micro_try_single(Micro *m) {
