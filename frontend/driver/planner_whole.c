@@ -92,6 +92,56 @@ static SearchChoice *first_open(const Selected *of, SearchResult *r) {
   return NULL;
 }
 
+// Where no price fits the memory, or no program of the choices that were kept, the whole programs
+// of so many layouts are tried; where no price fits, of those whose price needs at most so many
+// times the memory.
+enum { CONFIRMED = 3, NEARLY_FITS = 4 };
+
+// Returns whether a priced layout is one of the choices that were kept.
+static bool is_kept(const SearchResult *r, const SearchChoice *c) {
+  for (const SearchChoice *k = r->at; k < r->at + r->n; k++)
+    if (!k->accumulate && k->mesh == c->mesh && k->layout.rule == c->layout.rule &&
+        k->layout.n == c->layout.n)
+      return true;
+  return false;
+}
+
+// Marks a priced choice, and those of equal price: most have equal programs.
+static void mark(const SearchResult *r, const SearchChoice *c, bool *marked) {
+  for (const SearchChoice *k = r->priced; k < r->priced + r->npriced; k++)
+    marked[k - r->priced] |= k->mesh == c->mesh && k->price.seconds == c->price.seconds &&
+                             k->price.peak == c->price.peak && k->price.sent == c->price.sent;
+}
+
+// Returns the best priced choice that is not marked, or NULL.
+static const SearchChoice *next_best(const SearchTask *t, const SearchResult *r,
+                                     const bool *marked) {
+  const SearchChoice *best = NULL;
+  for (const SearchChoice *c = r->priced; c < r->priced + r->npriced; c++)
+    if (!marked[c - r->priced] && c->price.peak <= NEARLY_FITS * t->memory &&
+        (!best || planner_better(t, c, best)))
+      best = c;
+  return best;
+}
+
+// Compiles the whole programs of the next layouts, where none of the choices that were kept fits
+// although their prices do. Adds one that fits. Returns false after an error.
+static bool confirm_others(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
+  bool *marked = arena_array(s->arena, bool, r->npriced + 1);
+  const SearchChoice *next;
+  for (uint32_t i = 0; i < r->npriced; i++)
+    if (is_kept(r, &r->priced[i])) mark(r, &r->priced[i], marked);
+  for (int i = 0; i < CONFIRMED && (next = next_best(t, r, marked)); i++) {
+    SearchChoice c = *next;
+    mark(r, next, marked);
+    if (!planner_confirm(s, of, &c)) return false;
+    if (planner_better(t, &c, &r->at[r->n - 1])) r->at[r->n - 1] = c;
+    sort_choices(t, r);
+    if (c.price.peak <= t->memory) return true;
+  }
+  return true;
+}
+
 bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
   double work = COMPILED_NODES;
   SearchChoice *c;
@@ -101,12 +151,9 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
       return false;
     sort_choices(t, r);
   }
+  if (r->at[0].price.peak > t->memory && !confirm_others(s, of, t, r)) return false;
   return r->at[0].price.peak <= t->memory || planner_too_large(s, t, &r->at[0], false);
 }
-
-// Where no price fits the memory, the whole programs of so many layouts are tried, of those whose
-// price needs at most so many times the memory.
-enum { CONFIRMED = 3, NEARLY_FITS = 4 };
 
 // Returns the priced choice that comes after `last` (NULL: the first one) in the order of their
 // peaks, the lowest first. NULL: there is none.

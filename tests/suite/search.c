@@ -9,6 +9,8 @@
 //   joint search    with soft rules, ZeRO and little memory, the search finds the lowest price of all
 //   micro-batches   with little memory, the search finds the lowest price with 1 to 8 micro-batches
 //   single rows     with less memory still, it finds what fits only in micro-batches of one row
+//   no work         a price for which no work is left changes nothing
+//   other layouts   where no program of the layouts that were kept fits, others are tried
 //   price           the price of a layout is near the prediction for the whole program
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "frontend/driver/planner.h"
+#include "frontend/driver/planner_micro_internal.h"
 #include "frontend/driver/price.h"
 #include "partition/search/choices_internal.h"
 
@@ -554,6 +556,45 @@ static const char *divide_to_rows(Loaded *l) {
   return some->n ? NULL : "nothing was found";
 }
 
+// A price for which no work is left changes nothing.
+static const char *unpriced(Loaded *l) {
+  SearchResult found = {0};
+  Micro m = {.s = &l->s, .task = &l->task, .found = &found};
+  const SearchChoice from = {.mesh = l->task.mesh, .layout = l->s.model->layout};
+  SearchChoice c = {.accumulate = 3};
+  if (micro_price(&m, &from, 2, (SearchHint){0}, &c)) return "it was priced";
+  return c.accumulate == 3 && !c.mesh ? NULL : "a choice without a price was returned";
+}
+
+// Compares two layouts of which the program of the first does not fit, although its price does: the
+// second is to use.
+static const char *compare_others(Loaded *l) {
+  Selected of;
+  l->task.memory = (double)INFINITY;
+  const SearchResult *all = joint_search(l->s.arena, &l->task, true);
+  if (!session_select(&l->s, &of) || all->npriced < 2) return "the layouts cannot be priced";
+  SearchChoice two[2] = {all->priced[0], all->priced[0]};
+  for (uint32_t i = 0; i < all->npriced; i++) {
+    if (all->priced[i].price.peak > two[0].price.peak) two[0] = all->priced[i];
+    if (all->priced[i].price.peak < two[1].price.peak) two[1] = all->priced[i];
+  }
+  if (two[0].price.peak < 2 * two[1].price.peak) return "the case is none";
+  l->task.memory = l->s.budget = two[1].price.peak;
+  two[0].price.peak = 1;
+  SearchChoice kept = two[0];
+  SearchResult r = {.n = 1, .at = &kept, .npriced = 2, .priced = two};
+  if (!planner_compare(&l->s, &of, &l->task, &r)) return "the layout that fits was not tried";
+  return r.at[0].layout.rule == two[1].layout.rule ? NULL : "another layout was found";
+}
+
+static void small_case(const char *what, const char *(*run)(Loaded *l)) {
+  static const char path[] = "examples/iris.mesh";
+  Loaded l;
+  const char *wrong = load(&l, path, "rows=4", "none") ? with_prices(&l) : "it cannot be planned";
+  count(path, what, wrong ? wrong : run(&l));
+  arena_free(l.s.arena);
+}
+
 static void rows_case(const char *path, const char *mesh) {
   Loaded l;
   printf("  %s on %s, micro-batches of one row\n", path, mesh);
@@ -673,7 +714,11 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < countof(small); i++)
     for (int share = 75; share > 25 && wanted(argc, argv, small[i]); share -= 25)
       divide_case(small[i], "rows=4", share / 100.0);
-  if (wanted(argc, argv, "examples/iris.mesh")) rows_case("examples/iris.mesh", "rows=4");
+  if (wanted(argc, argv, "examples/iris.mesh")) {
+    rows_case("examples/iris.mesh", "rows=4");
+    small_case("no work", unpriced);
+    small_case("other layouts", compare_others);
+  }
   if (wanted(argc, argv, "examples/llama.mesh")) long_case();
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path))
