@@ -106,6 +106,7 @@ static Limit limit_of(const SimParts *p) {
 
 static void run_instr(Sim *s, uint32_t i) {
   const Instr *in = &s->p->instr[i];
+  s->instr = i;
   double seconds = sim_seconds(s, in), ready = operands_free(s, in);
   s->of[i] += seconds;
   s->limit[i] = (uint8_t)limit_of(&s->parts);

@@ -139,19 +139,39 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
   return seconds;
 }
 
+// What the blocks of a launch do, on one processor.
+typedef struct LaunchWork {
+  double blocks, operations;
+  double tiles, owners; // seconds
+  double reread;        // bytes that blocks read again, from the cache
+} LaunchWork;
+
 // -- scatters -------------------------------------------------------------------------------------
 
 static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
 
-// Returns the seconds of a scatter whose rows have owners, on all processors of the GPU. A block
+// Returns the rows of the table at `at` to which statement x, a scatter, adds: as many as are in a
+// step of the next slower dim or, if there is none, in the value.
+static double table_rows(const Sim *s, const Kernel *k, const KStmt *x, Ref at) {
+  const KPtr *p = &k->ptr[x->index];
+  int64_t all = 0;
+  for (int l = 0; l < k->nouter + k->ninner; l++)
+    if (p->stride[l] > x->step && (!all || p->stride[l] < all)) all = p->stride[l];
+  if (!all) all = sim_value_bytes(s, at) / dtype_bytes(p->type);
+  return fmax(floor((double)all / (double)x->step), 1);
+}
+
+// Returns the seconds of scatter x, whose rows have owners, on all processors of the GPU. A block
 // reads the indices of all terms in runs, in each of which a thread reads one, and adds the terms
-// of its own rows one after the other. It waits for memory in each run and for each of its terms.
-// Blocks that find no room on the multiprocessors wait for others.
-static double owners_seconds(const Sim *s, const GpuOwners *o, const double *extent) {
+// of its own rows one after the other. It waits for memory in each run and for each of its terms;
+// all rows are taken to have as many. Blocks that find no room on the multiprocessors wait for
+// others.
+static double owners_seconds(const Sim *s, const GpuOwners *o, double rows, const double *extent) {
   double terms = loops_rounds(extent, o->terms), width = loops_rounds(extent, o->columns),
          threads = o->threads, blocks = (double)o->owners * o->groups * s->contexts,
          room = fmax(s->m->multiprocessors, 1) * RESIDENT_THREADS / threads;
-  double runs = ceil(terms / threads), own = terms / o->owners * ceil(width / threads / o->groups);
+  double runs = ceil(terms / threads), most = ceil(rows / o->owners) / rows * terms,
+         own = most * ceil(width / threads / o->groups);
   return ceil(blocks / room) * (runs + own) * ACCESS_SECONDS;
 }
 
@@ -162,14 +182,18 @@ static double owners_reread(const GpuOwners *o, const double *extent) {
   return INDEX * loops_rounds(extent, o->terms) * ((double)o->owners * o->groups - 1);
 }
 
-// -- instructions -------------------------------------------------------------------------------
+// Adds the work of the scatters of a kernel, which its blocks compute one after the other.
+static void add_scatters(const Sim *s, const Kernel *k, const KernelSet *set, const GpuOwners *o,
+                         const double *extent, LaunchWork *w) {
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *x = &k->stmt[i];
+    if (x->kind != K_SCATTER) continue;
+    w->owners += owners_seconds(s, o, table_rows(s, k, x, set->ptr[x->index]), extent);
+    w->reread += owners_reread(o, extent);
+  }
+}
 
-// What the blocks of a launch do, on one processor.
-typedef struct LaunchWork {
-  double blocks, operations;
-  double tiles, owners; // seconds
-  double reread;        // bytes that blocks read again, from the cache
-} LaunchWork;
+// -- instructions -------------------------------------------------------------------------------
 
 // What launches of one kernel share. Layers that are alike launch it with equal operands, so the
 // share of scores that the last launch computes is kept.
@@ -219,10 +243,7 @@ static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, KnownKe
   w->operations += lane_operations(s->a, k, plan, extent, live);
   if (plan->team == TEAM_TILE) w->tiles += tiles_seconds(s, &plan->tiles, extent);
   if (plan->team == TEAM_SCORES) w->tiles += live * scores_seconds(s, &plan->scores, extent);
-  if (plan->team == TEAM_OWNERS) {
-    w->owners += owners_seconds(s, &plan->owners, extent);
-    w->reread += owners_reread(&plan->owners, extent);
-  }
+  if (plan->team == TEAM_OWNERS) add_scatters(s, k, set, &plan->owners, extent, w);
   w->blocks += ceil(sim_size(s, set->units) / grain) * gpu_plan_parts(plan);
 }
 

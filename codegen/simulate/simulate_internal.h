@@ -91,6 +91,7 @@ typedef struct Sim {
   Zone *zone;             // the zone of each persistent tensor, then that of the arena
   double touched;         // bytes that all accesses so far have moved, as a clock for caches
   uint32_t segment;       // number of collectives so far
+  uint32_t instr;         // index of the current instruction
   int depth;              // number of open loops
   int64_t at[LOOP_DEPTH]; // iteration of each open loop
   Clocks t;
@@ -117,6 +118,9 @@ void sim_access(Sim *s, Ref at, int64_t span, double bytes, bool writes);
 // Returns the bytes from address r to the end of the memory around it. That is the buffer for an
 // address in the arena, otherwise the tensor.
 int64_t sim_bytes_behind(const Sim *s, Ref r);
+// The same for a value that the current instruction accesses: memory that holds other values at
+// other times does not count.
+int64_t sim_value_bytes(const Sim *s, Ref r);
 // Records the accesses in s->access as the last accesses of their granules (tracked blocks of
 // memory). With only_writes, records only accesses that write. Returns the bytes moved, by the
 // cache that held the granules before. other_core: the accesses are part of a collective.
