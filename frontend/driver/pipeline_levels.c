@@ -125,12 +125,12 @@ bool pipeline_is_far(const PipelineOptions *opt, int64_t bytes) {
 }
 
 // Looks for a level with fewer segments than all, where all of them need least of the levels tried
-// but do not fit. Sets *again to the level that needs least, or to a lower one that needs no more
-// than all. Returns whether a level fits; *again is then that one.
+// but do not fit. Sets *again to the first level found that needs least. Returns whether a level
+// fits; *again is then that one.
 static bool lower_fits(Trials *t, int *again) {
   if (t->best != t->all || pipeline_is_far(t->opt, t->least)) return false;
   int as_small = first_as_small(t);
-  *again = t->best == t->all ? as_small : t->best;
+  *again = bytes_at(t, as_small) <= t->least ? as_small : t->best;
   t->fitted = t->least;
   return t->least <= t->opt->memory;
 }
