@@ -245,6 +245,7 @@ typedef struct ExplainedValue {
   int64_t bytes, block_bytes; // of the whole tensor; of the block of one processor
   uint32_t nrows, *row;       // number and indices of the ledger rows whose calls move the value
   int64_t calls, wire_bytes;  // calls of these rows; bytes that they send for this value
+  double seconds;             // predicted, of these calls: the share that these bytes have
   uint32_t kept_for;          // number of readers in the backward pass
   bool constant;              // the value depends on no declared tensor
   int gradient; // of a parameter: index of its gradient in ExplainedValues.at, -1: none

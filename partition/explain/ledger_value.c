@@ -148,9 +148,11 @@ static void add_rows(Arena *a, const Ledger *l, ExplainedValue *v) {
     if (!mine) continue;
     if (!v->row) v->row = arena_array(a, uint32_t, l->nrows - i);
     v->row[v->nrows++] = i;
-    v->calls += row->fact->times;
-    v->wire_bytes += (int64_t)((double)(row->fact->wire_bytes * row->fact->times) * (double)mine /
-                               (double)(all ? all : 1));
+    const CollFact *c = row->fact;
+    double parts = (double)(all ? all : 1);
+    v->calls += c->times;
+    v->wire_bytes += (int64_t)((double)(c->wire_bytes * c->times) * (double)mine / parts);
+    v->seconds += c->seconds * (double)c->times * (double)mine / parts;
   }
 }
 
@@ -405,20 +407,12 @@ static void put_cost(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   }
 }
 
-// Returns the predicted seconds of the calls that move v, in a step.
-static double seconds_of(const Ledger *l, const ExplainedValue *v) {
-  double seconds = 0;
-  for (uint32_t i = 0; i < v->nrows; i++)
-    seconds += l->row[v->row[i]].fact->seconds * (double)l->row[v->row[i]].fact->times;
-  return seconds;
-}
-
 static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
   if (!v->nrows) put_no_costs(f, a, l, v);
   for (uint32_t i = 0; i < v->nrows; i++) put_cost(f, a, l, v, &l->row[v->row[i]]);
   if (v->calls > 1)
     fprintf(f, "  in a step: %lld calls, %lld B sent for it, %s\n", (long long)v->calls,
-            (long long)v->wire_bytes, seconds_text(a, seconds_of(l, v)));
+            (long long)v->wire_bytes, seconds_text(a, v->seconds));
 }
 
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, int index) {
@@ -458,11 +452,23 @@ static const char *text_of_rounds(Arena *a, const Ledger *l, const ExplainedValu
   return text;
 }
 
+// Returns the calls of these rows that are not marked in `counted`, and marks them: a call may move
+// several values.
+static int64_t count_calls(const Ledger *l, const ExplainedValue *v, bool *counted) {
+  int64_t calls = 0;
+  for (uint32_t i = 0; i < v->nrows; i++) {
+    if (!counted[v->row[i]]) calls += l->row[v->row[i]].fact->times;
+    counted[v->row[i]] = true;
+  }
+  return calls;
+}
+
 char *explained_pattern_text(Arena *a, const Ledger *l, const ExplainedValues *values,
                              const char *pattern) {
   TextStream text;
   FILE *f = stream_begin(&text);
   VEC(const char *) seen = {0};
+  bool *counted = arena_array(a, bool, l->nrows + 1);
   uint32_t n = 0;
   int64_t calls = 0, bytes = 0;
   double seconds = 0;
@@ -470,9 +476,9 @@ char *explained_pattern_text(Arena *a, const Ledger *l, const ExplainedValues *v
     const ExplainedValue *v = &values->at[i];
     if (!name_matches(pattern, v->name)) continue;
     n++;
-    calls += v->calls;
+    calls += count_calls(l, v, counted);
     bytes += v->wire_bytes;
-    seconds += seconds_of(l, v);
+    seconds += v->seconds;
     const char *own = text_of_rounds(a, l, values, i);
     uint32_t k = 0;
     while (k < seen.n && strcmp(seen.at[k], own) != 0) k++;
