@@ -87,8 +87,8 @@ typedef struct PartitionFacts {
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
-// Adds to *f the flops of rematerialised nodes, which compute forward values again. `kept` is the
-// lowered graph after rematerialisation.
-void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept);
+// Sets the flops of *f to those of `g`, and notes which of them rematerialise forward values: those
+// that `once`, the graph before rematerialisation, lacks.
+void partition_facts_rematerialised(PartitionFacts *f, const Graph *once, const Graph *g);
 
 #endif

@@ -101,12 +101,14 @@ static int compared_end(const PipelineOptions *opt, int end, const Compilation *
   return compared && end < AFTER_PROGRAM ? AFTER_PROGRAM : end;
 }
 
-const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from,
-                                int level) {
-  const Graph *g = from;
+const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level,
+                                PartitionFacts *facts) {
+  const Graph *once = from;
   // Take the scores out of row sums of gradients of attention.
-  if (opt->codegen.gpu) g = proved(opt, attention_sums(a, g, &opt->codegen), "sums");
-  return proved(opt, instead(g, remat(a, g, level), from), "remat");
+  if (opt->codegen.gpu) once = proved(opt, attention_sums(a, once, &opt->codegen), "sums");
+  const Graph *g = remat(a, once, level);
+  if (facts) partition_facts_rematerialised(facts, once, g);
+  return proved(opt, instead(once, g, from), "remat");
 }
 
 void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Graph *g,
@@ -137,8 +139,8 @@ void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Grap
 
 // Determines how values are computed: what is rematerialised, and all that pipeline_program does.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *g = pipeline_recompute(a, opt, out->collected, out->again);
-  if (out->simplified) partition_facts_rematerialised(&out->partition, g);
+  PartitionFacts *facts = out->simplified ? &out->partition : NULL;
+  const Graph *g = pipeline_recompute(a, opt, out->collected, out->again, facts);
   if (opt->wanted_again && !opt->wanted_again(opt->watcher, g)) return;
   if (out->compiled && !out->again) return; // `begun` has the program of level 0
   pipeline_program(a, opt, last, g, out);

@@ -20,8 +20,10 @@ enum {
 };
 
 // -- pipeline.c
-// Returns the graph `from`, of one processor, with what a recompute level rematerialises.
-const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level);
+// Returns the graph `from`, of one processor, with what a recompute level rematerialises. Notes its
+// flops in *facts, unless that is NULL.
+const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level,
+                                PartitionFacts *facts);
 // Determines how the values of g are computed: physical order of dims, kernels, schedule and memory
 // offsets. g is what pipeline_recompute returned for out->collected; it is released. The result
 // in *out is one Program, or less of it up to stage `last`.

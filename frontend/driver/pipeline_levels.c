@@ -51,9 +51,8 @@ static int64_t known_bytes(const Trials *t, uint64_t graph) {
   return k <= t->levels ? t->level[k].bytes : 0;
 }
 
-static void compile(Trials *t, const PipelineOptions *opt, const Graph *g) {
-  t->made = (Compilation){.collected = t->c->collected, .partition = t->c->partition};
-  if (t->c->simplified) partition_facts_rematerialised(&t->made.partition, g);
+static void compile(Trials *t, const PipelineOptions *opt, const Graph *g, PartitionFacts facts) {
+  t->made = (Compilation){.collected = t->c->collected, .partition = facts};
   pipeline_program(t->arena, opt, AFTER_PROGRAM, g, &t->made);
 }
 
@@ -67,11 +66,13 @@ static int64_t bytes_at(Trials *t, int level) {
   arena_free(t->arena);
   t->arena = arena_new();
   t->made = (Compilation){0};
-  const Graph *g = pipeline_recompute(t->arena, &quiet, t->c->collected, level);
+  PartitionFacts facts = t->c->partition;
+  const Graph *g = pipeline_recompute(t->arena, &quiet, t->c->collected, level,
+                                      t->c->simplified ? &facts : NULL);
   is->graph = graph_hash(g);
   is->bytes = known_bytes(t, is->graph);
   if (is->bytes) return is->bytes;
-  compile(t, &quiet, g);
+  compile(t, &quiet, g, facts);
   t->graph = is->graph;
   return is->bytes = program_bytes(t->made.compiled->program);
 }

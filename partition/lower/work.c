@@ -66,8 +66,7 @@ PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
   return f;
 }
 
-void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept) {
-  int64_t flops = graph_flops(kept);
-  f->flops_rematerialised += flops - f->flops;
-  f->flops = flops;
+void partition_facts_rematerialised(PartitionFacts *f, const Graph *once, const Graph *g) {
+  f->flops = graph_flops(g);
+  f->flops_rematerialised = f->flops - graph_flops(once);
 }
