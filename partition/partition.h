@@ -80,7 +80,8 @@ typedef struct PartitionFacts {
   int64_t flops, flops_whole;   // of contractions, multiply and add count as two: of one processor;
                                 // of the unsplit graph
   int64_t flops_rematerialised; // part of `flops` that rematerialises forward values
-  double redundant_flops;       // (flops - flops_rematerialised) * processors / flops_whole - 1
+  double redundant_flops;       // (flops - flops_rematerialised) * processors / flops_whole - 1,
+                                // with the scores that row sums of attention lose on a GPU
   double idle_flops;            // the part of redundant_flops that is no work: for elements beyond
                                 // the end of a dim, in blocks that are not full or are empty
   double padding;               // share of padded elements in the blocks of declared tensors

@@ -115,6 +115,15 @@ bool micro_price(Micro *m, const SearchChoice *from, int64_t n, SearchHint hint,
   return made;
 }
 
+int64_t micro_more(const Micro *m, const SearchChoice *c, int64_t n) {
+  int64_t most = MOST_NODES / graph_count(planner_selected(m->task)->graph);
+  int64_t rows = batch_rows(m->s);
+  if (rows < most) most = rows;
+  for (n++; n <= most; n++)
+    if (planner_rows_divide(m->s, c, n)) return n;
+  return 0;
+}
+
 void micro_add(Micro *m, const SearchChoice *c) {
   SearchResult *r = m->found;
   SearchChoice *at = arena_array(m->s->arena, SearchChoice, r->n + 1);

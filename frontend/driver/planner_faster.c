@@ -21,11 +21,12 @@ static bool price_parts(Micro *m, const SearchChoice *from, int64_t n, SearchCho
          micro_price(m, from, n, (SearchHint){.as_is = true}, out);
 }
 
-// Tries a layout with 2, 4, 8 ... micro-batches, while these may take less time than the best
+// Tries a layout with more and more micro-batches, while these may take less time than the best
 // choice. Where only a part of a batch fits a cache, the first numbers gain nothing.
 static void try_faster(Micro *m, const SearchChoice *from) {
   SearchChoice c = *from;
-  for (int64_t n = 2; micro_may_gain(m, &c) && price_parts(m, from, n, &c); n *= 2)
+  for (int64_t n = micro_more(m, from, 1);
+       n && micro_may_gain(m, &c) && price_parts(m, from, n, &c); n = micro_more(m, from, n))
     if (is_better(m, &c)) micro_add(m, &c);
 }
 

@@ -6,9 +6,9 @@
 //      otherwise take less time than the best choice, the fastest first. Under ZeRO each is tried
 //      with sums of gradients in shards (gradients/all), then with whole ones, which send less and
 //      need more memory.
-//   2. For each the number of micro-batches is doubled until the program fits without
-//      recomputation, from the first number with which a micro-batch might fit. More micro-batches
-//      than that only take longer. Where no number fits so, the last one is then priced with
+//   2. For each all numbers of micro-batches that divide the rows are tried until the program fits
+//      without recomputation, from the first one with which a micro-batch might fit. More
+//      micro-batches than that only take longer. Where no number fits so, the last one is then priced with
 //      recomputation, that of the fastest candidate first.
 //   3. Then candidates are refined, the fastest first: half of that number is priced with
 //      recomputation, because both save memory and cost time, and half of this while it fits and
@@ -88,28 +88,29 @@ static const char *key_of(const Micro *m, const SearchChoice *c) {
 
 // -- numbers of micro-batches ---------------------------------------------------------------------
 
-// Returns the first of the numbers 2, 4, 8 ... with which a micro-batch might fit: n of them need
-// at least an n-th of the memory of the whole batch.
+// Returns the first number with which a micro-batch might fit: n of them need at least an n-th of
+// the memory of the whole batch.
 static int64_t first_number(const Micro *m, const SearchChoice *c) {
-  int64_t n = 2;
-  while (c->price.unlimited_peak / (double)n > m->task->memory && micro_divides(m, c, 2 * n))
-    n *= 2;
+  int64_t n = micro_more(m, c, 1), more;
+  while (c->price.unlimited_peak / (double)n > m->task->memory && (more = micro_more(m, c, n)))
+    n = more;
   return n;
 }
 
-// Tries a layout with n, 2n, 4n ... micro-batches. Returns whether it fits without recomputation
+// Tries a layout with n and more micro-batches. Returns whether it fits without recomputation
 // with any number that was tried; *out gets the choice. The memory of n micro-batches is about
 // x + y / n: where x alone does not fit, more of them do not help.
 static bool try_numbers(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
-  double before = (double)INFINITY;
-  for (; micro_divides(m, from, n) && micro_price(m, from, n, (SearchHint){.as_is = true}, out);
-       n *= 2) {
+  int64_t few = 0;
+  double before = 0; // the memory of `few` micro-batches
+  for (; n && micro_price(m, from, n, (SearchHint){.as_is = true}, out);
+       few = n, before = out->price.peak, n = micro_more(m, from, n)) {
     if (micro_fits(m, out)) {
       micro_add(m, out);
       return true;
     }
-    if (2 * out->price.peak - before > m->task->memory) break;
-    before = out->price.peak;
+    double x = ((double)n * out->price.peak - (double)few * before) / (double)(n - few);
+    if (few && x > m->task->memory) break;
   }
   return false;
 }
@@ -151,7 +152,8 @@ static void refine(Micro *m, Tried *t) {
   whole.layout = with_sums(m->s->arena, &whole.layout, false);
   if (may_send_less(&c)) try_numbers(m, &whole, c.accumulate, &(SearchChoice){0});
   if (c.price.seconds <= (1 + HARDLY) * micro_unlimited(&t->from->price)) return;
-  for (int64_t n = c.accumulate / 2; n > 1 && micro_recompute(m, &t->shards, n, &c); n /= 2) {
+  for (int64_t n = c.accumulate / 2;
+       n > 1 && micro_divides(m, &t->shards, n) && micro_recompute(m, &t->shards, n, &c); n /= 2) {
     if (c.price.seconds >= before) return;
     before = c.price.seconds;
   }
@@ -195,7 +197,7 @@ static const SearchChoice *next_candidate(const Micro *m, const TriedList *tried
   for (uint32_t i = 0; i < r->npriced; i++) {
     const SearchChoice *c = &r->priced[i];
     double seconds = micro_unlimited(&c->price);
-    if (seconds >= least || !micro_is_excluded(m->task, c) || !micro_divides(m, c, 2) ||
+    if (seconds >= least || !micro_is_excluded(m->task, c) || !micro_more(m, c, 1) ||
         was_tried(m, tried, c))
       continue;
     best = c;

@@ -35,6 +35,9 @@ typedef VEC(Candidate) CandidateList;
 // -- planner_divided.c
 // Returns the axes over which a rule, or a soft rule, of the layout splits the batch.
 Axes micro_batch_axes(const Session *s, const SearchChoice *c, bool soft);
+// Returns the least number of micro-batches above n into which a step may be divided under the
+// layout; 0: there is none.
+int64_t micro_more(const Micro *m, const SearchChoice *c, int64_t n);
 // Returns whether a step may have n micro-batches under the layout, and is then compiled in a few
 // seconds.
 bool micro_divides(const Micro *m, const SearchChoice *c, int64_t n);

@@ -1,7 +1,7 @@
 // Tries micro-batches with all layouts that memory excludes, where the space of layouts is so small
 // that all were priced.
 //
-// First without recomputation, with 2, 4, 8 ... micro-batches, from the least number on with which
+// First without recomputation, with all numbers of micro-batches from the least one on with which
 // they may fit, then with it; those first that lack least memory. While nothing fits, recomputation
 // is tried after each number. A third of the work is kept for it. Layouts about as fast as the best
 // one get more micro-batches than they need, too: on a CPU smaller ones may fit a cache.
@@ -39,12 +39,12 @@ static bool may_fit(const Micro *m, const SearchChoice *c, double peak) {
   return fmax(LEAST_SHARE * peak, kept + LEAST_UNKEPT * (peak - kept)) <= m->task->memory;
 }
 
-// Returns the least of the numbers 2, 4, 8 ... of micro-batches with which a choice may fit, with
-// recomputation or without, or 0 if there is none. What a program keeps between steps is not
+// Returns the least number of micro-batches with which a choice may fit, with recomputation or
+// without, or 0 if there is none. What a program keeps between steps is not
 // divided, the rest at most evenly.
 static int64_t least_number(const Micro *m, const SearchChoice *c) {
   double kept = c->price.kept, rest = fmax(c->price.peak, c->price.unlimited_peak) - kept;
-  for (int64_t n = 2; micro_divides(m, c, n); n *= 2)
+  for (int64_t n = micro_more(m, c, 1); n; n = micro_more(m, c, n))
     if (may_fit(m, c, kept + rest / (double)n)) return n;
   return 0;
 }
@@ -66,7 +66,7 @@ typedef struct Over Over;
 struct Over {
   const SearchChoice *choice;
   uint32_t from;    // number of its layout in Numbers.least
-  const Over *half; // the same with half as many micro-batches; NULL: they cannot fit
+  const Over *fewer; // the same with the number of micro-batches before; NULL: it cannot fit
   double lack;      // the memory by which choices are sorted: its own, or what is expected of twice
                     // as many micro-batches
   bool tried, fits;
@@ -100,9 +100,9 @@ typedef struct Numbers {
 // of gradients: then this is only a guess.
 static double expected_peak(const Micro *m, const Numbers *list, const Over *o, double n) {
   const SearchPrice *without = &m->found->priced[list->least.at[o->from].order].price;
-  double few = o->half ? (double)o->half->choice->accumulate : 1;
+  double few = o->fewer ? (double)o->fewer->choice->accumulate : 1;
   double more = (double)o->choice->accumulate;
-  double y = o->half ? o->half->choice->price.peak : fmax(without->peak, without->unlimited_peak);
+  double y = o->fewer ? o->fewer->choice->price.peak : fmax(without->peak, without->unlimited_peak);
   double x = (more * o->choice->price.peak - few * y) / (more - few);
   return x + few * (y - x) / n;
 }
@@ -112,23 +112,26 @@ static void add_over(const Micro *m, const Numbers *n, Over o, OverList *list) {
   vec_push(m->s->arena, *list) = o;
 }
 
-// Prices a choice with twice as many micro-batches, unless still more of them cannot help. Appends
-// the new choice to *next.
-static void price_twice(Micro *m, const Numbers *n, const Over *o, OverList *next) {
-  if (o->half && !may_fit(m, o->choice, expected_peak(m, n, o, (double)INFINITY))) return;
-  const SearchChoice *c = price_plainly(m, o->choice, 2 * o->choice->accumulate);
-  if (c) add_over(m, n, (Over){.choice = c, .from = o->from, .half = o}, next);
+// Prices a choice with the next number of micro-batches, unless still more of them cannot help.
+// Appends the new choice to *next.
+static void price_next(Micro *m, const Numbers *n, const Over *o, OverList *next) {
+  if (o->fewer && !may_fit(m, o->choice, expected_peak(m, n, o, (double)INFINITY))) return;
+  int64_t more = micro_more(m, o->choice, o->choice->accumulate);
+  const SearchChoice *c = more ? price_plainly(m, o->choice, more) : NULL;
+  if (c) add_over(m, n, (Over){.choice = c, .from = o->from, .fewer = o}, next);
 }
 
-// Prices the layouts whose least number of micro-batches is `number` with it. Layouts that are
-// equal without micro-batches may differ with them. Appends those that differ to *level.
+// Prices the layouts whose least number of micro-batches is `number` or more, but not twice that,
+// with their least number. Layouts that are equal without micro-batches may differ with them.
+// Appends those that differ to *level.
 static void price_least(Micro *m, Numbers *n, int64_t number, OverList *level) {
   uint32_t begin = n->least.n;
   for (uint32_t i = 0; i < n->excluded.n; i++) {
     const Candidate *from = &n->excluded.at[i];
-    if (from->least != number || !micro_may_gain(m, from->choice)) continue;
-    const SearchChoice *c = price_plainly(m, from->choice, number);
-    if (c) vec_push(m->s->arena, n->least) = (Candidate){c, from->order, number};
+    bool least = number <= from->least && from->least < 2 * number;
+    if (!least || !micro_may_gain(m, from->choice)) continue;
+    const SearchChoice *c = price_plainly(m, from->choice, from->least);
+    if (c) vec_push(m->s->arena, n->least) = (Candidate){c, from->order, from->least};
   }
   micro_sort(&n->least, begin);
   for (uint32_t i = begin; i < n->least.n; i++) {
@@ -140,7 +143,7 @@ static void price_least(Micro *m, Numbers *n, int64_t number, OverList *level) {
 }
 
 // Prices choices of one number of micro-batches that do not fit, and are faster than the best one,
-// with twice as many; those first that are expected to lack least memory then. Others are left for
+// with the next number; those first that are expected to lack least memory then. Others are left for
 // later. *level gets the new choices. all: no choice is left that may still gain.
 static void price_level(Micro *m, Numbers *n, OverList *level, bool all) {
   OverList next = {0};
@@ -156,7 +159,7 @@ static void price_level(Micro *m, Numbers *n, OverList *level, bool all) {
     if (!likely)
       vec_push(m->s->arena, n->later) = *o;
     else if (micro_may_gain(m, o->choice))
-      price_twice(m, n, o, &next);
+      price_next(m, n, o, &next);
   }
   *level = next;
 }
@@ -170,7 +173,7 @@ static void price_later(Micro *m, Numbers *n) {
   OverList level = {0};
   sort_by_lack(&n->later);
   for (uint32_t i = 0; i < n->later.n; i++)
-    if (micro_may_gain(m, n->later.at[i].choice)) price_twice(m, n, &n->later.at[i], &level);
+    if (micro_may_gain(m, n->later.at[i].choice)) price_next(m, n, &n->later.at[i], &level);
   price_more(m, n, &level, true);
 }
 
@@ -180,14 +183,14 @@ static void price_equal(Micro *m, Numbers *n) {
   OverList level = {0};
   for (uint32_t i = 0; i < n->least.n; i++) {
     const Over *like = n->last[n->first[i]];
-    while (like && !is_faster(m, like->choice)) like = like->half;
+    while (like && !is_faster(m, like->choice)) like = like->fewer;
     if (n->first[i] == i || !like) continue;
     SearchChoice *c = arena_new_of(m->s->arena, SearchChoice);
     Over *o = arena_new_of(m->s->arena, Over);
     *c = *like->choice;
     c->layout = n->least.at[i].choice->layout;
-    *o = (Over){.choice = c, .from = i, .half = like->half};
-    price_twice(m, n, o, &level);
+    *o = (Over){.choice = c, .from = i, .fewer = like->fewer};
+    price_next(m, n, o, &level);
   }
   price_more(m, n, &level, false);
 }
@@ -221,7 +224,7 @@ static void recompute_all(Micro *m, Numbers *n) {
   }
 }
 
-// Prices all layouts with 2, 4, 8 ... micro-batches. All have a number before any has the next,
+// Prices all layouts with more and more micro-batches. All have a number before any has the next,
 // which takes more work and more time in a step. So while nothing fits, recomputation is tried
 // before more micro-batches.
 static void price_numbers(Micro *m, Numbers *n) {
