@@ -143,6 +143,7 @@ expect "--exact and a pin" 3 "exact is refused" "$meshc" check "$tmp/pin.mesh" -
 "$meshc" explain "$net" --machine h100 --machine h200 >"$tmp/machines.txt" 2>&1
 same "two machines are compared" "$tmp/against.txt" "$tmp/machines.txt"
 check "they are named" grep -q "^other .*machine h200$" "$tmp/machines.txt"
+expect "so are options of one of them" 0 "^other .*, --precision bf16$" "$meshc" explain "$net" --against "--precision bf16"
 for where in "" "--mesh rows=2,cols=2"; do
   { cat "$net" && echo "mesh rows = 2, cols = 2"; } >"$tmp/unused.mesh"
   # shellcheck disable=SC2086

@@ -5,8 +5,10 @@
 
 #include "frontend/report/plan_against.h"
 
-// A part of a time is told if it differs by more than this share of the best layout's time.
-static const double TOLD = 1e-3;
+// A part of a time is told if it differs by more than this share of the best layout's time, or by
+// more than such a part of the whole difference, so that the parts that are told account for it.
+static const double TOLD = 1e-3, TOLD_PART = 0.1;
+static const double LEAST_TOLD = 5e-10; // seconds; less is shown as 0
 
 static const char *signed_bytes(Arena *a, double bytes) {
   return arena_printf(a, "%s%s", bytes < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(bytes)));
@@ -20,11 +22,13 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
   Arena *a = r->s->arena;
   double part[3] = {p->products - best->products, p->kernels - best->kernels,
                     p->transfer - best->transfer};
-  const char *text = arena_printf(a, "%s:", seconds_change_text(a, p->seconds - best->seconds));
+  double more = p->seconds - best->seconds;
+  double told = fmax(fmin(TOLD * best->seconds, TOLD_PART * fabs(more)), LEAST_TOLD);
+  const char *text = arena_printf(a, "%s:", seconds_change_text(a, more));
   for (bool used[3] = {false};;) {
     int most = -1;
     for (int i = 0; i < 3; i++)
-      if (!used[i] && fabs(part[i]) >= TOLD * best->seconds &&
+      if (!used[i] && fabs(part[i]) >= told &&
           (most < 0 || fabs(part[i]) > fabs(part[most])))
         most = i;
     if (most < 0) break;

@@ -64,14 +64,37 @@ static const struct {
     {"products run", count_of, multiplied_of},
 };
 
-// Returns what distinguishes a step, as text: its model, mesh, layout and machine.
-static const char *title_of(Arena *a, const Explain *e) {
+static bool is_given(const Options *o, OptionId id, const char *text) {
+  for (uint32_t i = 0; i < o->use[id].n; i++)
+    if (!strcmp(o->use[id].at[i].text, text)) return true;
+  return false;
+}
+
+// Returns the options of a step that the other one lacks, beside those that title_of names:
+// ", --set depth=8".
+static const char *own_options(Arena *a, const Options *o, const Options *other) {
+  const char *text = "";
+  for (int id = 0; id < OPTION_COUNT; id++)
+    for (uint32_t i = 0; i < o->use[id].n; i++) {
+      const char *value = o->use[id].at[i].text;
+      bool named = id == OPTION_MESH || id == OPTION_LAYOUT || id == OPTION_MACHINE;
+      if (!named && !is_given(other, (OptionId)id, value))
+        text = arena_printf(a, "%s, %s%s%s", text, option_name((OptionId)id), *value ? " " : "",
+                            value);
+    }
+  return text;
+}
+
+// Returns what distinguishes a step, as text: its model, mesh, layout and machine, and the options
+// that the other one lacks.
+static const char *title_of(Arena *a, const Explain *e, const Explain *other) {
   const Session *s = e->session;
   const char *machine = option_text(s->opt, OPTION_MACHINE);
-  return arena_printf(a, "%s, mesh %s, layout %s%s%s", s->opt->argument.at[0],
+  return arena_printf(a, "%s, mesh %s, layout %s%s%s%s", s->opt->argument.at[0],
                       mesh_option(a, &s->model->mesh),
                       layout_option(a, &s->model->mesh, &s->model->layout),
-                      machine ? ", machine " : "", machine ? machine : "");
+                      machine ? ", machine " : "", machine ? machine : "",
+                      own_options(a, s->opt, other->session->opt));
 }
 
 // -- values -------------------------------------------------------------------------------------
@@ -180,7 +203,7 @@ Comparison *compare_steps(Arena *a, const Explain *const of[SIDES]) {
         figures[i].name, figures[i].text, {figures[i].of(of[0]), figures[i].of(of[1])}};
   for (int side = 0; side < SIDES; side++) {
     const Timeline *t = &of[side]->memory;
-    c->title[side] = title_of(a, of[side]);
+    c->title[side] = title_of(a, of[side], of[1 - side]);
     c->peak[side] = t->ngroups ? peak_group_text(a, &t->group[0]) : "nothing";
     add_moved(a, of[side], side, &c->moved);
     add_kernels(a, of[side], side, &c->kernels);

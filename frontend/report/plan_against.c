@@ -230,12 +230,19 @@ static Duel duel(const Work *w, uint32_t from) {
   return d;
 }
 
-// Returns how a duel came out, the layout of now first: "446 us against 500 us".
+// Returns two times as text, "446 us against 500 us", with their difference where it does not show.
+static const char *times_text(Arena *a, double now, double then) {
+  const char *x = seconds_text(a, now), *y = seconds_text(a, then);
+  bool alike = !strcmp(x, y) && now != then;
+  return arena_printf(a, "%s against %s%s", x, y,
+                      alike ? arena_printf(a, " (%s)", seconds_change_text(a, now - then)) : "");
+}
+
+// Returns how a duel came out, the layout of now first.
 static const char *score(Arena *a, const Duel *d) {
   bool fit = d->then.peak <= d->memory, fits = d->now.peak <= d->memory;
   if (fit && fits)
-    return arena_printf(a, "%s against %s", seconds_text(a, d->now.seconds),
-                        seconds_text(a, d->then.seconds));
+    return times_text(a, d->now.seconds, d->then.seconds);
   return arena_printf(a, "%s a processor against %s, of %s", bytes_text(a, (int64_t)d->now.peak),
                       bytes_text(a, (int64_t)d->then.peak), bytes_text(a, (int64_t)d->memory));
 }
