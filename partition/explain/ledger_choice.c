@@ -29,6 +29,19 @@ static const char *argument_name(Arena *a, const Placer *p, NodeId n, const char
                       graph_node(p->g, n)->origin.pos.line);
 }
 
+// Returns the name of an argument of contraction n for messages, with its dims if another argument
+// has the same name: "x[b, h]".
+static const char *argument_text(Arena *a, const Placer *p, NodeId n, int arg) {
+  const Node *x = graph_node(p->g, n);
+  const char *of = name_of(p, n), *name = argument_name(a, p, x->args[arg], of);
+  bool alike = false;
+  for (int i = 0; i < x->nargs; i++)
+    alike |= i != arg && !strcmp(argument_name(a, p, x->args[i], of), name);
+  if (!alike) return name;
+  const Dims *dims = &graph_node(p->g, x->args[arg])->dims;
+  return arena_printf(a, "%s[%s]", name, dims_text(a, p->g->dims, dims));
+}
+
 // Returns the cost of summing over processors in the reader of a gathered value, or NULL if the
 // reader does not sum over the dim that is gathered.
 static const char *rather_than_reducing(Arena *a, const Placer *p, const LedgerPart *part,
@@ -57,7 +70,7 @@ static const char *rather_than_gathering(Arena *a, const Placer *p, const Ledger
     if (k < 0 || !sums(g, part->node, graph_node(g, x->args[i])->dims.at[k])) continue;
     int64_t whole = sharding_bytes(g, x->args[i], s) * c->group;
     list = arena_printf(a, "%s%s%s (%s)", list, *list ? " and " : "",
-                        argument_name(a, p, x->args[i], name_of(p, part->node)),
+                        argument_text(a, p, part->node, i),
                         bytes_text(a, coll_wire_bytes(COLL_ALL_GATHER, c->group, whole)));
   }
   return *list ? arena_printf(a, "rather than gathering %s", list) : NULL;
