@@ -36,6 +36,29 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
+static bool has_axis(const Mesh *m, const char *name) {
+  for (int k = 0; k < m->naxes; k++)
+    if (!strcmp(m->axis[k].name, name)) return true;
+  return false;
+}
+
+// Warns if the machine has links of some axes and no mesh of the search has any of these axes:
+// then all processors are taken to be as near to each other as those of a host.
+static void check_links(const Session *s, uint32_t n, const Mesh *mesh) {
+  const Machine *m = &s->machine;
+  const OptionUse *machine = option_use(s->opt, OPTION_MACHINE);
+  if (!m->naxes || !machine) return;
+  for (uint32_t i = 0; i < n; i++)
+    for (int k = 0; k < m->naxes; k++)
+      if (has_axis(&mesh[i], m->axis[k].axis)) return;
+  const char *axis = m->axis[0].axis;
+  diag_warning(s->diag, DIAG_LINK_UNUSED, machine->pos,
+               "the machine has links of their own along the axis '%s', which no mesh of "
+               "--processors has: they are not in the prices",
+               axis);
+  diag_hint(s->diag, "for processors on several '%s' give the mesh: --mesh %s=2,...", axis, axis);
+}
+
 // Sets *mesh to the meshes to search. Their first axes get the names that pins (layout(...) in the
 // model) use. Meshes with fewer axes than such names are dropped.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
@@ -58,6 +81,7 @@ bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **me
   *n = 0;
   for (uint32_t i = 0; i < nall; i++)
     if (all[i].naxes >= npinned) kept[(*n)++] = all[i];
-  if (!*n) no_mesh_for_pins(s, processors, npinned, names);
-  return *n > 0;
+  if (!*n) return no_mesh_for_pins(s, processors, npinned, names), false;
+  check_links(s, *n, kept);
+  return true;
 }
