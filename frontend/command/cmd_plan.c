@@ -28,8 +28,7 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
   for (bool used[3] = {false};;) {
     int most = -1;
     for (int i = 0; i < 3; i++)
-      if (!used[i] && fabs(part[i]) >= told &&
-          (most < 0 || fabs(part[i]) > fabs(part[most])))
+      if (!used[i] && fabs(part[i]) >= told && (most < 0 || fabs(part[i]) > fabs(part[most])))
         most = i;
     if (most < 0) break;
     text = arena_printf(a, "%s %s %s,", text, word[most], seconds_change_text(a, part[most]));

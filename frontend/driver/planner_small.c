@@ -65,10 +65,10 @@ static CandidateList list_excluded(const Micro *m) {
 typedef struct Over Over;
 struct Over {
   const SearchChoice *choice;
-  uint32_t from;    // number of its layout in Numbers.least
+  uint32_t from;     // number of its layout in Numbers.least
   const Over *fewer; // the same with the number of micro-batches before; NULL: it cannot fit
-  double lack;      // the memory by which choices are sorted: its own, or what is expected of twice
-                    // as many micro-batches
+  double lack; // the memory by which choices are sorted: its own, or what is expected of twice
+               // as many micro-batches
   bool tried, fits;
 };
 typedef VEC(Over) OverList;
@@ -143,8 +143,8 @@ static void price_least(Micro *m, Numbers *n, int64_t number, OverList *level) {
 }
 
 // Prices choices of one number of micro-batches that do not fit, and are faster than the best one,
-// with the next number; those first that are expected to lack least memory then. Others are left for
-// later. *level gets the new choices. all: no choice is left that may still gain.
+// with the next number; those first that are expected to lack least memory then. Others are left
+// for later. *level gets the new choices. all: no choice is left that may still gain.
 static void price_level(Micro *m, Numbers *n, OverList *level, bool all) {
   OverList next = {0};
   sort_by_lack(level);

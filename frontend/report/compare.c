@@ -90,11 +90,10 @@ static const char *own_options(Arena *a, const Options *o, const Options *other)
 static const char *title_of(Arena *a, const Explain *e, const Explain *other) {
   const Session *s = e->session;
   const char *machine = option_text(s->opt, OPTION_MACHINE);
-  return arena_printf(a, "%s, mesh %s, layout %s%s%s%s", s->opt->argument.at[0],
-                      mesh_option(a, &s->model->mesh),
-                      layout_option(a, &s->model->mesh, &s->model->layout),
-                      machine ? ", machine " : "", machine ? machine : "",
-                      own_options(a, s->opt, other->session->opt));
+  return arena_printf(
+      a, "%s, mesh %s, layout %s%s%s%s", s->opt->argument.at[0], mesh_option(a, &s->model->mesh),
+      layout_option(a, &s->model->mesh, &s->model->layout), machine ? ", machine " : "",
+      machine ? machine : "", own_options(a, s->opt, other->session->opt));
 }
 
 // -- values -------------------------------------------------------------------------------------

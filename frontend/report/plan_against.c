@@ -241,8 +241,7 @@ static const char *times_text(Arena *a, double now, double then) {
 // Returns how a duel came out, the layout of now first.
 static const char *score(Arena *a, const Duel *d) {
   bool fit = d->then.peak <= d->memory, fits = d->now.peak <= d->memory;
-  if (fit && fits)
-    return times_text(a, d->now.seconds, d->then.seconds);
+  if (fit && fits) return times_text(a, d->now.seconds, d->then.seconds);
   return arena_printf(a, "%s a processor against %s, of %s", bytes_text(a, (int64_t)d->now.peak),
                       bytes_text(a, (int64_t)d->then.peak), bytes_text(a, (int64_t)d->memory));
 }
