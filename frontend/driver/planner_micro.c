@@ -26,6 +26,7 @@
 enum {
   CANDIDATES = 3,        // at least
   MORE_CANDIDATES = 128, // at most, while half of the work is left
+  SINGLE_SHARE = 3, // one part in so many of the work is left for single rows, while nothing fits
   // Nodes of all graphs together that are compiled for prices, for each doubling of the number of
   // processors: as many as the search before compiles.
   WORK_A_DOUBLING = 18000
@@ -88,12 +89,12 @@ static const char *key_of(const Micro *m, const SearchChoice *c) {
 
 // -- numbers of micro-batches ---------------------------------------------------------------------
 
-// Returns the first number with which a micro-batch might fit: n of them need at least an n-th of
-// the memory of the whole batch.
+// Returns the first number with which a micro-batch might fit: they divide what a program does not
+// keep between steps, at most evenly.
 static int64_t first_number(const Micro *m, const SearchChoice *c) {
+  double kept = c->price.kept, rest = fmax(c->price.unlimited_peak - kept, 0);
   int64_t n = micro_more(m, c, 1), more;
-  while (c->price.unlimited_peak / (double)n > m->task->memory && (more = micro_more(m, c, n)))
-    n = more;
+  while (kept + rest / (double)n > m->task->memory && (more = micro_more(m, c, n))) n = more;
   return n;
 }
 
@@ -188,35 +189,51 @@ static bool was_tried(const Micro *m, const TriedList *tried, const SearchChoice
   return false;
 }
 
-// Returns the priced layout that memory excludes with the least time without recomputation, of
-// those that were not tried; NULL if there is none that takes less than the best.
-static const SearchChoice *next_candidate(const Micro *m, const TriedList *tried) {
-  const SearchResult *r = m->found;
-  double least = micro_best_seconds(m);
-  const SearchChoice *best = NULL;
-  for (uint32_t i = 0; i < r->npriced; i++) {
-    const SearchChoice *c = &r->priced[i];
-    double seconds = micro_unlimited(&c->price);
-    if (seconds >= least || !micro_is_excluded(m->task, c) || !micro_more(m, c, 1) ||
-        was_tried(m, tried, c))
-      continue;
-    best = c;
-    least = seconds;
+// Returns the priced layouts that memory excludes and that micro-batches may divide.
+static CandidateList list_excluded(const Micro *m) {
+  CandidateList list = {0};
+  for (uint32_t i = 0; i < m->found->npriced; i++) {
+    const SearchChoice *c = &m->found->priced[i];
+    if (micro_is_excluded(m->task, c) && micro_more(m, c, 1))
+      vec_push(m->s->arena, list) = (Candidate){.choice = c};
   }
-  return best;
+  return list;
 }
 
-// Tries the fastest of the layouts that memory excludes.
+// Takes the candidate with the least time without recomputation from the list. few: that with the
+// least product of time and memory, as it needs few micro-batches, which may each take as long as
+// the whole batch. NULL: none may take less time than the best choice.
+static const SearchChoice *take_candidate(const Micro *m, CandidateList *list, bool few) {
+  Candidate *best = NULL;
+  double least = (double)INFINITY;
+  for (Candidate *x = list->at; x < list->at + list->n; x++) {
+    double seconds = x->choice ? micro_unlimited(&x->choice->price) : (double)INFINITY;
+    double order = seconds * (x->choice && few ? x->choice->price.unlimited_peak : 1);
+    if (order >= least || seconds >= micro_best_seconds(m)) continue;
+    best = x;
+    least = order;
+  }
+  if (!best) return NULL;
+  const SearchChoice *c = best->choice;
+  best->choice = NULL;
+  return c;
+}
+
+// Tries layouts that memory excludes: the fastest ones and, while there is work for more, in turn
+// those that need few micro-batches.
 static void try_fastest(Micro *m) {
+  CandidateList list = list_excluded(m);
   TriedList tried = {0};
   const SearchChoice *c;
   Tried *open;
   double half = m->work / 2;
+  m->reserved = m->found->n ? 0 : m->work / SINGLE_SHARE;
   while (tried.n < (m->work > half ? MORE_CANDIDATES : CANDIDATES) &&
-         (c = next_candidate(m, &tried)))
-    try_layout(m, c, &tried);
+         (c = take_candidate(m, &list, tried.n >= CANDIDATES && tried.n % 2)))
+    if (!was_tried(m, &tried, c)) try_layout(m, c, &tried);
   while ((open = next_to_recompute(m, &tried))) recompute_last(m, open);
   while ((open = next_to_refine(m, &tried))) refine(m, open);
+  m->reserved = 0;
 }
 
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r) {

@@ -20,7 +20,7 @@ typedef struct Micro {
   SearchResult *found;
   VEC(Divided *) divided; // those that were made so far
   double work;            // nodes that may still be compiled
-  double reserved;        // of these, for the prices with recomputation that come later
+  double reserved;        // of these, for prices that come later
 } Micro;
 
 // A choice that may be tried, its place in the order in which choices were found, and the least
