@@ -3,13 +3,13 @@
 // one or more. Output: that result, with choices of more micro-batches added.
 //
 //   1. Candidates are the layouts whose program does not fit without recomputation and that would
-//      otherwise take less time than the best choice, the fastest first. Under ZeRO each is tried
-//      with sums of gradients in shards (gradients/all), then with whole ones, which send less and
-//      need more memory.
+//      otherwise take less time than the best choice: the fastest ones, and those that are fast and
+//      need little memory. Under ZeRO each is tried with sums of gradients in shards
+//      (gradients/all), then with whole ones, which send less and need more memory.
 //   2. For each all numbers of micro-batches that divide the rows are tried until the program fits
 //      without recomputation, from the first one with which a micro-batch might fit. More
-//      micro-batches than that only take longer. Where no number fits so, the last one is then priced with
-//      recomputation, that of the fastest candidate first.
+//      micro-batches than that only take longer. Where no number fits so, the last one is then
+//      priced with recomputation, that of the fastest candidate first.
 //   3. Then candidates are refined, the fastest first: half of that number is priced with
 //      recomputation, because both save memory and cost time, and half of this while it fits and
 //      the step gets faster. A candidate that fits with recomputation and is the best choice so
@@ -219,8 +219,8 @@ static const SearchChoice *take_candidate(const Micro *m, CandidateList *list, b
   return c;
 }
 
-// Tries layouts that memory excludes: the fastest ones and, while there is work for more, in turn
-// those that need few micro-batches.
+// Tries layouts that memory excludes: the fastest ones, and then in turn the fastest of the others
+// and one that needs few micro-batches.
 static void try_fastest(Micro *m) {
   CandidateList list = list_excluded(m);
   TriedList tried = {0};
