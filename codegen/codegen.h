@@ -206,7 +206,7 @@ typedef struct PlanBuffer {
   NodeId node; // the node of the fused graph whose value it holds, of a history its carry; 0: none
   int64_t bytes, offset;
   uint32_t first, last; // first and last instruction of the live range
-  bool kept;            // an input or output: live during the whole program
+  bool kept;            // an input, live from the start on, or an output, live to the end
   AxisSet common;       // Ref.common of its value
   uint32_t same;        // 1 + the index of the buffer whose memory it reuses in place, 0: none
   bool part;            // it is only a part of that memory, from byte `shift` on

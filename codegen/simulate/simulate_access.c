@@ -39,7 +39,7 @@ int64_t sim_value_bytes(const Sim *s, Ref r) {
   int64_t at = sim_offset(s, r), bytes = 0;
   for (uint32_t i = 0; r.tensor < 0 && i < s->c->nbuffers; i++) {
     const PlanBuffer *b = &s->c->buffer[i];
-    bool live = b->kept || (b->first <= s->instr && s->instr <= b->last);
+    bool live = b->first <= s->instr && (b->kept || s->instr <= b->last);
     if (live && b->offset <= at && at < b->offset + b->bytes) bytes = b->offset + b->bytes - at;
   }
   return bytes ? bytes : sim_bytes_behind(s, r);
