@@ -261,10 +261,15 @@ static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   h->late[n] = h->over[n] != 0;
 }
 
-// Sets h->kept for the values that the graph collects.
+// Sets h->kept for the values that the graph collects. In a loop with the mark `recompute` this is
+// not certain: sums over all steps may become carries (add_up).
 static void mark_collected(Hoist *h) {
-  for (NodeId n = 1; n <= graph_count(h->from); n++)
-    if (old_node(h, n)->op == OP_COLLECT) h->kept[old_node(h, n)->args[1]] = true;
+  for (NodeId n = 1; n <= graph_count(h->from); n++) {
+    if (old_node(h, n)->op != OP_COLLECT) continue;
+    NodeId value = old_node(h, n)->args[1];
+    RegionId r = old_node(h, value)->region;
+    h->kept[value] = r && !region_get(h->from, r)->recompute;
+  }
 }
 
 // Sets h->kept for other nodes of loop r that are collected in any case: arguments of nodes that

@@ -1,5 +1,6 @@
 // Tests loops: evaluation, gradients against finite differences (forward, reversed, nested,
-// rematerialised, second order), hoisting, dead carries, and the text of graphs with loops.
+// rematerialised, second order), hoisting, what loops collect, dead carries, and the text of graphs
+// with loops.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -289,6 +290,41 @@ static void hoisted(void **state) {
   arena_free(w.a);
 }
 
+// A loop that is rematerialised collects the argument of products that leave it, not the two values
+// from which the argument follows: their own sums over all steps become carries.
+static void collected_once(void **state) {
+  (void)state;
+  enum { PRODUCTS = 3 };
+  World w;
+  begin(&w);
+  NodeId x = param(&w, "x", 2, (DimId[]){w.t, w.k}), h0 = param(&w, "h0", 1, &w.k);
+  RegionId r = graph_region(w.g, &(Region){.t = w.t, .recompute = true});
+  NodeId h = carry(&w, r, 0, h0), seen[2 + PRODUCTS];
+  seen[0] = graph_unary(w.g, OP_TANH, graph_binary(w.g, OP_ADD, h, at(&w, r, x)));
+  seen[1] = graph_unary(w.g, OP_EXP, h);
+  NodeId next = graph_binary(w.g, OP_MUL, seen[0], seen[1]),
+         read = graph_binary(w.g, OP_SUB, seen[0], seen[1]);
+  for (int i = 0; i < PRODUCTS; i++) {
+    NodeId factor = param(&w, (const char *[]){"a", "b", "c"}[i], 1, &w.t);
+    seen[2 + i] = graph_add(w.g, OP_CONTRACT, 2, (NodeId[]){at(&w, r, factor), read},
+                            &(Attr){.type = TYPE_F64});
+  }
+  NodeId loop = scan(&w, r, 1, &next);
+  for (int i = 0; i < 2 + PRODUCTS; i++) {
+    NodeId sum = graph_reduce(w.g, OP_SUM, collect(&w, loop, seen[i]), &(Dims){1, {w.t}});
+    vec_push(w.a, w.g->output) = (Output){.kind = OUT_VALUE, .name = "sum", .value = sum};
+  }
+  const Graph *g = graph_hoist(w.a, graph_prune(w.a, w.g, STAGE_GRAD, NULL));
+  graph_check(g, "test");
+  assert_int_equal(count_in(g, OP_CONTRACT, true), 0);
+  assert_int_equal(count_in(g, OP_COLLECT, false), 1);
+  const Eval *e = eval_run(w.a, g, w.nfeeds, w.feed, 0);
+  for (uint32_t i = 0; i < 2 + PRODUCTS; i++)
+    assert_float_equal(eval_at(e, g->output.at[i].value, 0)->value[0],
+                       value(&w, w.g->output.at[i].value, 0), 1e-12);
+  arena_free(w.a);
+}
+
 // A carry that is read only by itself is removed; the others keep their order.
 static void dead_carries(void **state) {
   (void)state;
@@ -340,6 +376,7 @@ int main(void) {
       cmocka_unit_test(nested_second_order),
       cmocka_unit_test(inside),
       cmocka_unit_test(hoisted),
+      cmocka_unit_test(collected_once),
       cmocka_unit_test(dead_carries),
       cmocka_unit_test(many_loops),
   };
