@@ -178,6 +178,8 @@ static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
   c->regions = g->region.n;
   find_results(c);
   c->scan = region_scans(c->scratch, g);
+  c->nests = arena_array(c->scratch, bool, c->regions + 1);
+  for (RegionId r = 1; r <= c->regions; r++) c->nests[region_get(g, r)->parent] = true;
   mark_needed(c, n, by);
   mark_active(c, loss);
 }

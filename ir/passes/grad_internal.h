@@ -41,6 +41,7 @@ typedef struct Grad {
   RegionId open; // region of the loss; this loop and those around it are not differentiated
   RegionNodes nodes;
   const NodeId *scan; // [RegionId] the SCAN node of the region
+  bool *nests;        // [RegionId] whether loops are inside the loop
   // The results of a loop, FINAL and COLLECT, in the order of `order`: result[RegionId] is the
   // first one, later[NodeId] the next one, 0: none.
   NodeId *result, *later;

@@ -95,14 +95,24 @@ static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
   return r == l->of ? l->back : c->clone_region[r];
 }
 
+// Adds the backward loops of the loops inside the loop that level l differentiates.
 static void clone_regions(Grad *c, const GradLevel *l) {
-  uint32_t n = c->g->region.n;
+  uint32_t n = c->nests[l->of] ? c->g->region.n : 0;
   for (uint32_t r = l->of + 1u; r <= n && r <= c->regions; r++) { // inner loops have larger numbers
     if (!region_encloses(c->g, l->of, r)) continue;
     Region copy = *region_get(c->g, r);
     copy.parent = clone_region(c, l, copy.parent);
     c->clone_region[r] = graph_region(c->g, &copy);
   }
+}
+
+// Returns the nodes of the loop that level l differentiates in their order. `inner`: returns all
+// nodes, because those of the loops inside it are between them. Sets *count to their number.
+static const NodeId *nodes_of_level(const Grad *c, const GradLevel *l, bool inner,
+                                    uint32_t *count) {
+  const uint32_t *first = &c->nodes.first[l->of];
+  *count = inner ? c->count : first[1] - first[0];
+  return inner ? c->order : c->nodes.node + first[0];
 }
 
 static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeId n) {
@@ -123,9 +133,11 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
 // Copies all nodes of the loop that level l differentiates, and of the loops inside it, into the
 // backward loop of l. Unused copies are removed later.
 static void recompute(Grad *c, GradLevel *l) {
+  uint32_t count;
+  const NodeId *order = nodes_of_level(c, l, c->nests[l->of], &count);
   clone_regions(c, l);
-  for (uint32_t i = 0; i < c->count; i++) {
-    NodeId n = c->order[i];
+  for (uint32_t i = 0; i < count; i++) {
+    NodeId n = order[i];
     RegionId r = graph_node(c->g, n)->region;
     if (!r || !region_encloses(c->g, l->of, r)) continue;
     Op op = (Op)graph_node(c->g, n)->op;
@@ -164,9 +176,8 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
   if (wide) clone_regions(c, l);
-  // without such inner loops only nodes of the loop itself are copied
-  const NodeId *order = wide ? c->order : c->nodes.node + c->nodes.first[l->of];
-  uint32_t count = wide ? c->count : c->nodes.first[l->of + 1] - c->nodes.first[l->of];
+  uint32_t count; // without such inner loops only nodes of the loop itself are copied
+  const NodeId *order = nodes_of_level(c, l, wide != NULL, &count);
   for (uint32_t i = 0; i < count; i++) {
     NodeId n = order[i];
     const Node *node = graph_node(c->g, n);

@@ -55,6 +55,12 @@ typedef struct Hoist {
   bool *kept; // [NodeId of `from`] whether the values of the node in all steps are collected in any
               // case
   const uint32_t *uses; // [NodeId of `from`] how often the node is an argument or an output
+  // The sums of what a loop collects, in the order of `order`: sum[RegionId] is the first one,
+  // later[NodeId] the next one, 0: none.
+  NodeId *sum, *later;
+  // [NodeId of `from`] For choose_products: bytes of the carries and their next values that
+  // collecting the node saves.
+  int64_t *carried;
 } Hoist;
 
 static const Node *old_node(const Hoist *h, NodeId n) { return graph_node(h->from, n); }
@@ -295,14 +301,26 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 
 // -- sums over all steps, in loops that are recomputed --------------------------------------
 
+// Sets h->sum and h->later.
+static void list_sums(Hoist *h) {
+  for (uint32_t i = graph_count(h->from); i > 0; i--) {
+    NodeId n = h->order[i - 1];
+    if (old_node(h, n)->op != OP_SUM) continue;
+    const Node *all = old_node(h, old_node(h, n)->args[0]);
+    if (all->op != OP_COLLECT) continue;
+    NodeId *first = &h->sum[old_node(h, all->args[0])->attr.region];
+    h->later[n] = *first;
+    *first = n;
+  }
+}
+
 // Returns true if node n sums a value that a loop with the mark `recompute` collects, over the dim
-// of that loop. *value gets the collected value. If `scan` is not 0, the loop must be that of scan.
-static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
+// of that loop. *value gets the collected value.
+static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
   const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
   const Node *all = old_node(h, sum->args[0]);
   if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr.dims[0])) return false;
-  if (scan && all->args[0] != scan) return false;
   RegionId r = old_node(h, all->args[0])->attr.region;
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
@@ -328,19 +346,17 @@ static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
 
 // Sets h->late for the contractions that move after the loop. Their sum over all steps, as a carry
 // and its next value, would take more memory than the collected values of their argument.
-static void choose_products(Hoist *h, NodeId scan) {
-  RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
-  int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
+static void choose_products(Hoist *h, RegionId r) {
   int64_t steps = dim_get(h->from->dims, region_get(h->from, r)->t)->size;
   for (int pass = 0; pass < 2; pass++)
-    for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
-      NodeId n = h->nodes->node[i], value, d;
-      if (!is_step_sum(h, n, scan, &value) || !(d = handed_out(h, value, r))) continue;
+    for (NodeId n = h->sum[r]; n; n = h->later[n]) {
+      NodeId value, d;
+      if (!is_step_sum(h, n, &value) || !(d = handed_out(h, value, r))) continue;
       Dtype type = (Dtype)old_node(h, value)->type, wide = region_sum_type(h->from, r, type);
       if (!pass)
-        carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
+        h->carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
       else
-        h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
+        h->late[value] = h->carried[d] > node_bytes(h->from, d) * steps;
     }
 }
 
@@ -353,12 +369,11 @@ typedef VEC(NodeId) Nodes;
 
 // Appends a carry to the loop for each sum over all steps (is_step_sum). Leaves out sums of values
 // that are computed after the loop (h->late).
-static void add_up(Hoist *h, NodeId scan, Nodes *next) {
-  RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
+static void add_up(Hoist *h, RegionId r, Nodes *next) {
   DimId t = region_get(h->from, r)->t;
-  for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
-    NodeId n = h->nodes->node[i], value;
-    if (!is_step_sum(h, n, scan, &value) || h->late[value]) continue;
+  for (NodeId n = h->sum[r]; n; n = h->later[n]) {
+    NodeId value;
+    if (!is_step_sum(h, n, &value) || h->late[value]) continue;
     const Node *sum = old_node(h, n);
     Dims rest = dims_make(sum->attr.ndims, sum->attr.dims);
     dims_remove(&rest, t);
@@ -426,8 +441,8 @@ static void copy_scan(Hoist *h, NodeId n) {
     return;
   }
   bool guarded = is_guarded(h, r), again = region_get(h->from, r)->recompute && !guarded;
-  if (again) choose_products(h, n);
-  if (again) add_up(h, n, &next);
+  if (again) choose_products(h, r);
+  if (again) add_up(h, r, &next);
   h->to->origin = node->origin;
   h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
   if (again)
@@ -457,7 +472,7 @@ static void copy_node(Hoist *h, NodeId n) {
     copy_inside(h, n);
   else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
     h->in[n] = named_as(h, h->over[node->args[1]], n);
-  else if (is_step_sum(h, n, 0, &value) && h->over[n]) {
+  else if (is_step_sum(h, n, &value) && h->over[n]) {
     collected = node->args[0];
     copy_sum(h, n, old_node(h, collected)->args[0]);
   } else
@@ -480,8 +495,12 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
   h.kept = arena_array(a, bool, count + 1);
   h.in = arena_array(a, NodeId, count + 1);
   h.over = arena_array(a, NodeId, count + 1);
+  h.sum = arena_array(a, NodeId, g->region.n + 1);
+  h.later = arena_array(a, NodeId, count + 1);
+  h.carried = arena_array(a, int64_t, count + 1);
   mark_feeds(&h);
   mark_collected(&h);
+  list_sums(&h);
   for (uint32_t i = 0; i < count; i++) {
     bug_context("hoist", h.order[i]);
     copy_node(&h, h.order[i]);
