@@ -158,19 +158,23 @@ static void write_readers(FILE *f, int n) {
 }
 
 // One loop after the other, all of which read one input.
-static void write_loops(FILE *f, int n) {
+static void write_scans(FILE *f, int n, const char *options) {
   fprintf(f, "dim b = 4, d = 8, t = 6\ninput x[b, t, d]\nparam w[d] = 0.1\nh0 = sum[t](x)\n");
   for (int i = 0; i < n; i++)
-    fprintf(f, "scan t (s%d[b, d] = h%d) { s%d = tanh(s%d * w + x) }\nh%d = s%d\n", i, i, i, i,
-            i + 1, i);
+    fprintf(f, "scan t (s%d[b, d] = h%d%s) { s%d = tanh(s%d * w + x) }\nh%d = s%d\n", i, i, options,
+            i, i, i + 1, i);
   fprintf(f, "loss = mean(h%d)\n", n);
 }
+
+static void write_loops(FILE *f, int n) { write_scans(f, n, ""); }
+static void write_loops_again(FILE *f, int n) { write_scans(f, n, ", checkpoint = true"); }
 
 static const Wide wide[] = {
     {"parameters", write_chain, NULL, NULL},
     {"parameters, a checkpoint", write_checkpoint, NULL, NULL},
     {"readers of one split value", write_readers, "rows=2,cols=2", "b=rows,h=cols"},
     {"loops", write_loops, NULL, NULL},
+    {"loops, checkpoints", write_loops_again, NULL, NULL},
 };
 
 static bool count_wide(const char *meshc, const Wide *of, int n, const char *file, Passes *out) {
