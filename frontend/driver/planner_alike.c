@@ -16,7 +16,7 @@ static uint32_t soft_rules(const SearchChoice *c) {
 // Orders candidates by their time without recomputation; of equal ones the simplest is first.
 static int by_unlimited(const void *x, const void *y) {
   const Candidate *a = x, *b = y;
-  double s = micro_unlimited(&a->choice->price), t = micro_unlimited(&b->choice->price);
+  double s = search_unlimited(&a->choice->price), t = search_unlimited(&b->choice->price);
   if (s != t) return s < t ? -1 : 1;
   uint32_t m = a->choice->layout.n, n = b->choice->layout.n;
   if (m == n) m = soft_rules(a->choice), n = soft_rules(b->choice);
@@ -38,7 +38,7 @@ static int64_t all_batch_parts(const Session *s, const SearchChoice *c) {
 
 bool micro_equal(const Micro *m, const SearchChoice *x, const SearchChoice *y) {
   const SearchPrice *p = &x->price, *q = &y->price;
-  return micro_unlimited(p) == micro_unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
+  return search_unlimited(p) == search_unlimited(q) && p->sent == q->sent && p->peak == q->peak &&
          p->unlimited_peak == q->unlimited_peak && x->mesh == y->mesh &&
          x->accumulate == y->accumulate && all_batch_parts(m->s, x) == all_batch_parts(m->s, y);
 }
@@ -47,11 +47,11 @@ uint32_t micro_first_equal(const Micro *m, const CandidateList *list, uint32_t i
   const SearchChoice *c = list->at[i].choice;
   uint32_t first = i;
   for (uint32_t k = i;
-       k-- > 0 && micro_unlimited(&list->at[k].choice->price) == micro_unlimited(&c->price);)
+       k-- > 0 && search_unlimited(&list->at[k].choice->price) == search_unlimited(&c->price);)
     if (micro_equal(m, list->at[k].choice, c)) first = k;
   return first;
 }
 
 bool micro_may_gain(const Micro *m, const SearchChoice *c) {
-  return (1 - GAIN) * micro_unlimited(&c->price) < micro_best_seconds(m);
+  return (1 - GAIN) * search_unlimited(&c->price) < micro_best_seconds(m);
 }

@@ -8,8 +8,6 @@
 #include "frontend/step/select_internal.h"
 
 enum { MOST_NODES = 400000 }; // of the graph of a step with all its micro-batches
-// Recomputing the whole forward pass takes about a third of the time of a step.
-static const double FORWARD = 1.0 / 3;
 
 // A session of the model with `accumulate = n`, and the task of its prices.
 struct Divided {
@@ -151,12 +149,10 @@ bool micro_recompute(Micro *m, const SearchChoice *from, int64_t n, SearchChoice
   return micro_fits(m, out);
 }
 
-double micro_unlimited(const SearchPrice *p) {
-  return p->unlimited > 0 ? p->unlimited : p->seconds / (1 + FORWARD * p->again);
-}
+double micro_peak(const SearchPrice *p) { return fmax(p->peak, p->unlimited_peak); }
 
 bool micro_is_excluded(const SearchTask *t, const SearchChoice *c) {
-  bool over = c->price.again > 0 || fmax(c->price.peak, c->price.unlimited_peak) > t->memory;
+  bool over = c->price.again > 0 || micro_peak(&c->price) > t->memory;
   return over && c->price.kept <= t->memory;
 }
 

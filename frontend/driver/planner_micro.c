@@ -92,7 +92,7 @@ static const char *key_of(const Micro *m, const SearchChoice *c) {
 // Returns the first number with which a micro-batch might fit: they divide what a program does not
 // keep between steps, at most evenly.
 static int64_t first_number(const Micro *m, const SearchChoice *c) {
-  double kept = c->price.kept, rest = fmax(c->price.unlimited_peak - kept, 0);
+  double kept = c->price.kept, rest = fmax(micro_peak(&c->price) - kept, 0);
   int64_t n = micro_more(m, c, 1), more;
   while (kept + rest / (double)n > m->task->memory && (more = micro_more(m, c, n))) n = more;
   return n;
@@ -152,7 +152,7 @@ static void refine(Micro *m, Tried *t) {
   t->refined = true;
   whole.layout = with_sums(m->s->arena, &whole.layout, false);
   if (may_send_less(&c)) try_numbers(m, &whole, c.accumulate, &(SearchChoice){0});
-  if (c.price.seconds <= (1 + HARDLY) * micro_unlimited(&t->from->price)) return;
+  if (c.price.seconds <= (1 + HARDLY) * search_unlimited(&t->from->price)) return;
   for (int64_t n = c.accumulate / 2;
        n > 1 && micro_divides(m, &t->shards, n) && micro_recompute(m, &t->shards, n, &c); n /= 2) {
     if (c.price.seconds >= before) return;
@@ -166,7 +166,7 @@ static Tried *next_to_refine(const Micro *m, const TriedList *tried) {
   Tried *best = NULL;
   for (Tried *t = tried->at; t < tried->at + tried->n; t++) {
     bool open = t->first.accumulate && !t->refined &&
-                micro_unlimited(&t->from->price) < micro_best_seconds(m);
+                search_unlimited(&t->from->price) < micro_best_seconds(m);
     if (open && (!best || t->first.price.seconds < best->first.price.seconds)) best = t;
   }
   return best;
@@ -207,8 +207,8 @@ static const SearchChoice *take_candidate(const Micro *m, CandidateList *list, b
   Candidate *best = NULL;
   double least = (double)INFINITY;
   for (Candidate *x = list->at; x < list->at + list->n; x++) {
-    double seconds = x->choice ? micro_unlimited(&x->choice->price) : (double)INFINITY;
-    double order = seconds * (x->choice && few ? x->choice->price.unlimited_peak : 1);
+    double seconds = x->choice ? search_unlimited(&x->choice->price) : (double)INFINITY;
+    double order = seconds * (x->choice && few ? micro_peak(&x->choice->price) : 1);
     if (order >= least || seconds >= micro_best_seconds(m)) continue;
     best = x;
     least = order;

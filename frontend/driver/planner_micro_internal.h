@@ -56,8 +56,9 @@ void micro_add(Micro *m, const SearchChoice *c);
 bool micro_fits(const Micro *m, const SearchChoice *c);
 // Returns the seconds of the best choice so far.
 double micro_best_seconds(const Micro *m);
-// Returns the seconds that a priced choice takes without recomputation, or about that.
-double micro_unlimited(const SearchPrice *p);
+// Returns the memory of a priced choice without recomputation; where that is not known, what it
+// needs with recomputation, which is less.
+double micro_peak(const SearchPrice *p);
 // Returns whether the layout needs too much memory without recomputation, but not for parameters
 // and states alone, which micro-batches do not divide.
 bool micro_is_excluded(const SearchTask *t, const SearchChoice *c);

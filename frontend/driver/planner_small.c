@@ -20,7 +20,7 @@ enum {
 static const double LEAST_SHARE = 0.6, LEAST_UNKEPT = 0.5;
 
 static bool is_faster(const Micro *m, const SearchChoice *c) {
-  return micro_unlimited(&c->price) < micro_best_seconds(m);
+  return search_unlimited(&c->price) < micro_best_seconds(m);
 }
 
 // Prices a choice with n micro-batches and without recomputation. Returns the choice, or NULL if it
@@ -43,7 +43,7 @@ static bool may_fit(const Micro *m, const SearchChoice *c, double peak) {
 // without, or 0 if there is none. What a program keeps between steps is not
 // divided, the rest at most evenly.
 static int64_t least_number(const Micro *m, const SearchChoice *c) {
-  double kept = c->price.kept, rest = fmax(c->price.peak, c->price.unlimited_peak) - kept;
+  double kept = c->price.kept, rest = micro_peak(&c->price) - kept;
   for (int64_t n = micro_more(m, c, 1); n; n = micro_more(m, c, n))
     if (may_fit(m, c, kept + rest / (double)n)) return n;
   return 0;
@@ -102,7 +102,7 @@ static double expected_peak(const Micro *m, const Numbers *list, const Over *o, 
   const SearchPrice *without = &m->found->priced[list->least.at[o->from].order].price;
   double few = o->fewer ? (double)o->fewer->choice->accumulate : 1;
   double more = (double)o->choice->accumulate;
-  double y = o->fewer ? o->fewer->choice->price.peak : fmax(without->peak, without->unlimited_peak);
+  double y = o->fewer ? o->fewer->choice->price.peak : micro_peak(without);
   double x = (more * o->choice->price.peak - few * y) / (more - few);
   return x + few * (y - x) / n;
 }

@@ -104,7 +104,7 @@ static Tried *next_best(const Joint *j, uint32_t beam) {
 // What a choice that needs more than the memory promises: little time, and not much more memory.
 // The root, because it is only the time of what one more rule makes fit that counts in the end.
 static double promise(const Tried *c) {
-  return c->choice.price.unlimited * sqrt(c->choice.price.peak);
+  return search_unlimited(&c->choice.price) * sqrt(c->choice.price.peak);
 }
 
 // Returns the most promising choice that needs more than the memory and is not expanded. NULL:
@@ -113,7 +113,7 @@ static Tried *next_over(const Joint *j) {
   Tried *best = NULL;
   for (uint32_t i = 0; i < j->all.n; i++) {
     Tried *c = j->all.at[i];
-    if (!(c->priced || c->previewed) || joint_fits(j, c)) continue;
+    if (!(c->priced || c->previewed) || c->impossible || joint_fits(j, c)) continue;
     if ((!best || promise(c) < promise(best)) && !is_expanded(j, c)) best = c;
   }
   return best;

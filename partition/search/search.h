@@ -161,6 +161,8 @@ uint64_t search_asked(uint32_t n, const SearchSample *sample, const Mesh *mesh,
                       const Layout *layout);
 // Returns the work of a price, in compiled programs.
 double search_work(const SearchPrice *p);
+// Returns the seconds of a price without recomputation, or about that where they are not known.
+double search_unlimited(const SearchPrice *p);
 // Returns whether the estimate of choice a is better than that of b: it takes fewer seconds, at
 // equal seconds less memory, at equal memory fewer rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
