@@ -232,8 +232,9 @@ static void price_numbers(Micro *m, Numbers *n) {
   int64_t most = 0;
   for (uint32_t i = 0; i < n->excluded.n; i++)
     if (n->excluded.at[i].least > most) most = n->excluded.at[i].least;
-  for (int64_t number = 2; number <= most || level.n; number *= 2) {
+  for (int64_t number = 2; number <= most || level.n;) {
     price_least(m, n, number, &level);
+    if (number <= most) number *= 2;
     price_level(m, n, &level, false);
     if (!m->found->n) recompute_all(m, n);
   }
