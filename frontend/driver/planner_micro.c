@@ -8,12 +8,12 @@
 //      (gradients/all), then with whole ones, which send less and need more memory.
 //   2. For each all numbers of micro-batches that divide the rows are tried until the program fits
 //      without recomputation, from the first one with which a micro-batch might fit. More
-//      micro-batches than that only take longer. Where no number fits so, the last one is then
+//      micro-batches than that only take longer. Where no number fits so, the last one is later
 //      priced with recomputation, that of the fastest candidate first.
-//   3. Then candidates are refined, the fastest first: half of that number is priced with
-//      recomputation, because both save memory and cost time, and half of this while it fits and
-//      the step gets faster. A candidate that fits with recomputation and is the best choice so
-//      far is refined at once: then fewer others may be faster.
+//   3. Candidates that fit are refined, the fastest first, before any is priced with recomputation:
+//      half of that number is priced with it, because both save memory and cost time, and half of
+//      this while it fits and the step gets faster. A candidate that fits with recomputation and
+//      is the best choice so far is refined at once: then fewer others may be faster.
 //
 // Where the space of layouts is so small that all were priced, all candidates are tried
 // (planner_small.c). Where nothing fits, micro-batches of single rows are tried (planner_single.c).
@@ -145,6 +145,11 @@ static bool may_send_less(const SearchChoice *c) {
          c->price.transfer > HARDLY * c->price.seconds;
 }
 
+// Returns the largest number of micro-batches that is at most half of n, rounded up; 1: none.
+static int64_t about_half(const Micro *m, const SearchChoice *c, int64_t n) {
+  return micro_fewer(m, c, (n + 1) / 2 + 1);
+}
+
 // Tries a candidate with whole sums of gradients, and with fewer micro-batches.
 static void refine(Micro *m, Tried *t) {
   SearchChoice whole = *t->from, c = t->first;
@@ -153,8 +158,8 @@ static void refine(Micro *m, Tried *t) {
   whole.layout = with_sums(m->s->arena, &whole.layout, false);
   if (may_send_less(&c)) try_numbers(m, &whole, c.accumulate, &(SearchChoice){0});
   if (c.price.seconds <= (1 + HARDLY) * search_unlimited(&t->from->price)) return;
-  for (int64_t n = c.accumulate / 2;
-       n > 1 && micro_divides(m, &t->shards, n) && micro_recompute(m, &t->shards, n, &c); n /= 2) {
+  for (int64_t n = about_half(m, &t->shards, c.accumulate);
+       n > 1 && micro_recompute(m, &t->shards, n, &c); n = about_half(m, &t->shards, n)) {
     if (c.price.seconds >= before) return;
     before = c.price.seconds;
   }
@@ -231,6 +236,8 @@ static void try_fastest(Micro *m) {
   while (tried.n < (m->work > half ? MORE_CANDIDATES : CANDIDATES) &&
          (c = take_candidate(m, &list, tried.n >= CANDIDATES && tried.n % 2)))
     if (!was_tried(m, &tried, c)) try_layout(m, c, &tried);
+  if (m->found->n) m->reserved = 0;
+  while ((open = next_to_refine(m, &tried))) refine(m, open);
   while ((open = next_to_recompute(m, &tried))) recompute_last(m, open);
   while ((open = next_to_refine(m, &tried))) refine(m, open);
   m->reserved = 0;
