@@ -177,10 +177,14 @@ static Tried *next_to_refine(const Micro *m, const TriedList *tried) {
   return best;
 }
 
+// Prices the last number of a candidate with recomputation. Of single rows that saves hardly any
+// memory (planner_single.c tries them): the number before it is taken.
 static void recompute_last(Micro *m, Tried *t) {
   SearchChoice c;
+  int64_t n = t->last.accumulate, fewer = micro_fewer(m, &t->shards, n);
   t->recomputed = true;
-  if (!micro_recompute(m, &t->shards, t->last.accumulate, &c)) return;
+  if (n == micro_rows_each(m, &t->shards) && fewer > 1) n = fewer;
+  if (!micro_recompute(m, &t->shards, n, &c)) return;
   t->first = c;
   if (c.price.seconds <= micro_best_seconds(m)) refine(m, t);
 }
@@ -190,7 +194,10 @@ static void recompute_last(Micro *m, Tried *t) {
 static bool was_tried(const Micro *m, const TriedList *tried, const SearchChoice *c) {
   const char *key = key_of(m, c);
   for (uint32_t i = 0; i < tried->n; i++)
-    if (!strcmp(tried->at[i].key, key) || micro_equal(m, tried->at[i].from, c)) return true;
+    if (!strcmp(tried->at[i].key, key) ||
+        (micro_equal(m, tried->at[i].from, c) &&
+         first_number(m, tried->at[i].from) == first_number(m, c)))
+      return true;
   return false;
 }
 
