@@ -40,8 +40,8 @@ static bool may_fit(const Micro *m, const SearchChoice *c, double peak) {
 }
 
 // Returns the least number of micro-batches with which a choice may fit, with recomputation or
-// without, or 0 if there is none. What a program keeps between steps is not
-// divided, the rest at most evenly.
+// without, or 0 if there is none. What a program keeps between steps is not divided, the rest at
+// most evenly.
 static int64_t least_number(const Micro *m, const SearchChoice *c) {
   double kept = c->price.kept, rest = micro_peak(&c->price) - kept;
   for (int64_t n = micro_more(m, c, 1); n; n = micro_more(m, c, n))
@@ -143,8 +143,9 @@ static void price_least(Micro *m, Numbers *n, int64_t number, OverList *level) {
 }
 
 // Prices choices of one number of micro-batches that do not fit, and are faster than the best one,
-// with the next number; those first that are expected to lack least memory then. Others are left
-// for later. *level gets the new choices. all: no choice is left that may still gain.
+// with the next number; those first that are expected to lack least memory with twice as many.
+// Others are left for later. *level gets the new choices. all: no choice is left that may still
+// gain.
 static void price_level(Micro *m, Numbers *n, OverList *level, bool all) {
   OverList next = {0};
   sort_by_lack(level);
