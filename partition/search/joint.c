@@ -102,7 +102,7 @@ static int by_both(const void *x, const void *y) {
 typedef struct Again {
   double worst; // seconds of the worst choice that is kept
   double share; // of the memory that a program does not keep between steps recomputation left at
-                // least so much, where it did not suffice; 0: not known
+                // least so much; 0: not known
   double open;  // the least seconds, without recomputation, of choices that might fit if more were
                 // recomputed than was tried
 } Again;
@@ -129,9 +129,9 @@ static bool price_again(Joint *j, Tried *c, Again *seen) {
   if (!joint_price(j, c)) return false;
   if (!c->priced) return true;
   double share = (price->peak - before.kept) / (before.peak - before.kept);
+  seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
   if (!joint_fits(j, c)) {
     if (price->open) seen->open = open;
-    seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
   } else if (price->seconds < seen->worst) {
     seen->worst = worst_kept(j);
   }
