@@ -119,6 +119,9 @@ static bool place_plainly(Priced *l, SearchPrice *price) {
   if (!price_level(l, 0, &none)) return false;
   plain = none;
   if (!fits(l, &none) && !recompute(l, &none, &plain)) return false;
+  bool known = price->unlimited > 0;
+  plain.unlimited = known ? price->unlimited : none.seconds;
+  plain.unlimited_peak = known ? price->unlimited_peak : none.peak;
   if (plain.peak < price->peak) *price = plain;
   return true;
 }
