@@ -4,9 +4,10 @@
 // and a small header for it in the newest block. Both kinds are thus released in the reverse order
 // of allocation. New memory is expensive mainly because of page faults. Blocks of full size
 // therefore use huge pages where the system has them, and a few released blocks of each size and a
-// few large allocations are kept for later arenas. New memory comes zeroed from the system, and
-// pages of it that nobody writes to cost nothing: a table may be made larger than it is likely to
-// become.
+// few large allocations are kept for later arenas. An arena that holds much takes such a large
+// allocation as a block: memory of the graph of an earlier pass serves the small requests of a
+// later one. New memory comes zeroed from the system, and pages of it that nobody writes to cost
+// nothing: a table may be made larger than it is likely to become.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"
@@ -49,7 +50,7 @@ enum {
   HUGE_PAGE = 2 << 20,
   SIZES = 9,
   SPARES = 16,
-  LARGE_SPARES = 3
+  LARGE_SPARES = 8
 };
 _Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
 
@@ -125,11 +126,11 @@ static void large_put(void *bytes, void *base, size_t size) {
   if (!kept) free(base);
 }
 
-// Returns a released large allocation of `bytes` to twice as many bytes, or NULL.
-static SpareLarge *large_take(size_t bytes) {
+// Returns a released large allocation of `least` to `most` bytes, or NULL.
+static SpareLarge *large_take(size_t least, size_t most) {
   for (int i = 0; i < LARGE_SPARES; i++) {
     SpareLarge *x = atomic_exchange(&spare_large[i], NULL);
-    if (x && bytes <= x->size && x->size / 2 <= bytes) return x;
+    if (x && least <= x->size && x->size <= most) return x;
     if (x) large_put(x, x->base, x->size);
   }
   return NULL;
@@ -166,11 +167,15 @@ static void drop_large(Arena *a, const Block *b, size_t from) {
 
 static void drop_top(Arena *a) {
   Block *b = a->top;
+  size_t all = b->size + sizeof *b;
   drop_large(a, b, 0);
   a->top = b->below;
   a->held -= b->size;
   UNPOISON(b->data, b->size);
-  if (!spare_put(b)) free(b->base);
+  if (all > LAST_BLOCK)
+    large_put(b, b->base, all); // as it came
+  else if (!spare_put(b))
+    free(b->base);
 }
 
 void arena_keep(Arena *a) { guard_unlink(&a->guard); }
@@ -206,19 +211,39 @@ static void *huge(size_t bytes, bool zeroed, void **base) {
   return p;
 }
 
+// Returns a released large allocation as a block of arena a, or NULL. At most doubles what a holds:
+// a small arena takes no memory with which a pass could make its graph.
+static Block *large_block(const Arena *a) {
+  SpareLarge *x = large_take(LAST_BLOCK, a->held);
+  if (!x) return NULL;
+  Block *b = (Block *)(void *)x;
+  void *base = x->base;
+  size_t size = x->size - sizeof *b;
+  *b = (Block){.base = base, .size = size, .high = size};
+  return b;
+}
+
+// Returns a block of `all` bytes, new or released before, or a larger one.
+static Block *block_for(const Arena *a, size_t all) {
+  Block *b = spare_take(size_of(all));
+  if (!b && all == LAST_BLOCK) b = large_block(a);
+  if (b) return b;
+  void *base;
+  b = all == LAST_BLOCK ? huge(all, true, &base) : (base = mem_zeroed(1, all));
+  *b = (Block){.base = base, .size = all - sizeof *b};
+  return b;
+}
+
 static void push_block(Arena *a, size_t bytes) {
   size_t all = a->top ? 2 * (a->top->size + sizeof(Block)) : FIRST_BLOCK;
   if (all > LAST_BLOCK) all = LAST_BLOCK;
   while (all < bytes + sizeof(Block)) all *= 2;
-  size_t size = all - sizeof(Block);
-  Block *b = spare_take(size_of(all));
-  size_t high = b ? b->high : 0;
-  void *base = b ? b->base : NULL;
-  if (!b) b = all == LAST_BLOCK ? huge(all, true, &base) : (base = mem_zeroed(1, all));
-  *b = (Block){.below = a->top, .base = base, .size = size, .high = high};
-  POISON(b->data, size);
+  Block *b = block_for(a, all);
+  b->below = a->top;
+  b->used = 0;
+  POISON(b->data, b->size);
   a->top = b;
-  a->held += size;
+  a->held += b->size;
 }
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -248,7 +273,7 @@ static void *bump(Arena *a, size_t bytes) {
 static void *large_alloc(Arena *a, size_t bytes, bool zeroed) {
   if (bytes > SIZE_MAX / 4) mem_exhausted(bytes);
   Large *l = bump(a, sizeof *l);
-  SpareLarge *x = large_take(bytes);
+  SpareLarge *x = large_take(bytes, 2 * bytes + 1);
   l->base = x ? x->base : NULL;
   l->size = x ? x->size : bytes;
   l->bytes = x ? (void *)x : huge(bytes, zeroed, &l->base);

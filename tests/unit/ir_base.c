@@ -118,6 +118,28 @@ static void joined_memory_lives_with_the_arena(void **state) {
   }
 }
 
+// Small requests of an arena that holds much get released large memory, zeroed.
+static void large_memory_serves_small_requests(void **state) {
+  (void)state;
+  enum { BIG = 8 << 20, PART = 4096 };
+  bool served = false;
+  arena_drop_spares();
+  Arena *a = arena_new();
+  char *large = arena_alloc(a, BIG), *other = arena_alloc(a, BIG);
+  memset(large, 1, BIG);
+  memset(other, 1, BIG);
+  arena_release(a, large);
+  for (int i = 0; i < BIG / PART; i++) {
+    char *p = arena_alloc(a, PART);
+    served |= p > large && p < large + BIG;
+    assert_true(all_zero(p, PART));
+    memset(p, 2, PART);
+  }
+  assert_true(served);
+  assert_int_equal(other[BIG - 1], 1);
+  arena_free(a);
+}
+
 static void growing_arrays_keep_their_elements(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -205,6 +227,7 @@ int main(void) {
       cmocka_unit_test(arrays_grow_within_their_memory),
       cmocka_unit_test(large_blocks_come_and_go),
       cmocka_unit_test(joined_memory_lives_with_the_arena),
+      cmocka_unit_test(large_memory_serves_small_requests),
       cmocka_unit_test(growing_arrays_keep_their_elements),
       cmocka_unit_test(formats_of_any_length),
       cmocka_unit_test(nouns_follow_their_number),
