@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { MORE_INSTRS = 64 }; // beside one for each group: of loops, copies and the commit
+
 static void emit_group(Builder *b, uint32_t at) {
   const Group *g = &b->f->group[b->schedule.group[at]];
   switch (g->kind) {
@@ -100,6 +102,8 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.identities = kernel_texts_new(a);
   b.schedule = schedule_make(a, f, opt->overlap);
+  b.instr.cap = b.schedule.n + MORE_INSTRS;
+  b.instr.at = arena_alloc_raw(a, b.instr.cap * sizeof *b.instr.at);
   stops_find(&b);
   collected_find(&b);
   directory_make(&b);
