@@ -101,7 +101,7 @@ static void copy_scan(Chooser *c, NodeId old) {
     args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
   }
   c->to->origin = n->origin;
-  c->map[old] = graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
+  c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
   set_order(c, c->map[old], (DimList){0});
 }
 
@@ -112,8 +112,9 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   if (n->op != OP_COLLECT) return false;
   NodeId arg = c->map[n->args[1]], scan = c->map[n->args[0]];
   if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr.region) return false;
+  const Attr attr = {.ndims = 1, .dims = n->attr.dims};
   c->to->origin = n->origin;
-  c->map[old] = graph_add(c->to, OP_BROADCAST, 1, &arg, &(Attr){.ndims = 1, .dims = n->attr.dims});
+  c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_BROADCAST, 1, &arg, &attr);
   DimList list = c->at.at[arg];
   list_insert(&list, 0, n->attr.dims[0]);
   set_order(c, c->map[old], list);
@@ -150,7 +151,8 @@ static void copy_node(Chooser *c, NodeId old) {
   if (copied) arg[0] = region_argument(c, n, old, arg[0]);
   for (int i = copied - 1; i >= 0; i--) c->map[n->args[i]] = arg[i];
   if (n->op == OP_CONTRACT) contract_copies(c, n, was);
-  NodeId id = graph_copy(c->to, c->from, old, c->map);
+  if (c->differs) return; // without the copy, an order may be impossible
+  NodeId id = c->like ? c->like->map[old] : graph_copy(c->to, c->from, old, c->map);
   for (int i = 0; i < copied; i++) c->map[n->args[i]] = was[i];
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
@@ -175,7 +177,7 @@ static void copy_outputs(Chooser *c) {
                                 "order: an output keeps the value of this step");
       taken[memory_root(c->to, o.value)] = true;
     }
-    vec_push(c->to->arena, c->to->output) = o;
+    if (!c->like) vec_push(c->to->arena, c->to->output) = o;
   }
   for (uint32_t i = 0; i < c->to->output.n; i++) {
     Output *o = &c->to->output.at[i];
@@ -183,22 +185,34 @@ static void copy_outputs(Chooser *c) {
   }
 }
 
-// Makes the graph with orders, from the requests in c.
-static void make_graph(Chooser *c) {
-  c->to = graph_like(c->a, c->from, STAGE_ORDER);
-  c->map = arena_array(c->a, NodeId, graph_count(c->from) + 1);
-  c->at.cap = c->to->node.cap;
-  c->at.at = arena_alloc_raw(c->a, c->at.cap * sizeof *c->at.at);
+// Gives all nodes their orders, from the requests in c, in a new graph or in that of c->like.
+static void make_orders(Chooser *c) {
+  c->to = c->like ? c->like->to : graph_like(c->a, c->from, STAGE_ORDER);
+  c->at.n = c->loose.n = c->again.n = 0;
   vec_push(c->a, c->at) = (DimList){0};
   vec_push(c->a, c->loose) = false;
   vec_push(c->a, c->again) = false;
-  for (NodeId id = 1; id <= graph_count(c->from); id++) {
+  for (NodeId id = 1; id <= graph_count(c->from) && !c->differs; id++) {
     bug_context("order", id);
     c->repeats = first_of(c, id) != id;
     copy_node(c, id);
   }
   c->repeats = false;
-  copy_outputs(c);
+  if (!c->differs) copy_outputs(c);
+}
+
+// Makes the graph with orders. Where neither c nor `like` (NULL: none) needs copies, their graphs
+// are equal: c takes that of `like`, and only the orders are its own.
+static void make_graph(Chooser *c, const Chooser *like) {
+  c->map = arena_array(c->a, NodeId, graph_count(c->from) + 1);
+  c->at.cap = graph_count(c->from) + graph_count(c->from) / 4 + 16;
+  c->at.at = arena_alloc_raw(c->a, c->at.cap * sizeof *c->at.at);
+  c->like = like && !like->copy.n ? like : NULL;
+  make_orders(c);
+  if (!c->differs) return;
+  c->like = NULL;
+  c->differs = false;
+  make_orders(c);
 }
 
 static Chooser chooser_new(Arena *a, const Graph *g, const NodeId *first) {
@@ -254,7 +268,7 @@ static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const Ord
     c.requested[n] = x->order;
     c.forced[n] = true;
   }
-  make_graph(&c);
+  make_graph(&c, plain);
   return c;
 }
 
@@ -268,9 +282,10 @@ static bool takes_searched(const Chooser *plain, double was, const Chooser *best
   return facts->vectors && !copies && saved >= LITTLE && is <= CLEARLY * was;
 }
 
-// Gives back the large memory of a chooser whose orders are not taken.
-static void chooser_release(const Chooser *c) {
-  graph_release(c->to);
+// Gives back the large memory of a chooser whose orders are not taken, but for the graph of
+// `taken`.
+static void chooser_release(const Chooser *c, const Chooser *taken) {
+  if (c->to != taken->to) graph_release(c->to);
   arena_release(c->a, c->at.at);
   arena_release(c->a, c->requested);
 }
@@ -284,11 +299,11 @@ Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store, bool gp
   if (store->like) store_like(&plain, store->like);
   plain.free = store->freely && !store->like && updates_tensors(g);
   request_all(&plain);
-  make_graph(&plain);
+  make_graph(&plain, NULL);
   Chooser best = by_cost(a, scratch, &plain, &facts);
   double was = order_graph_cost(&plain, &facts), is = order_graph_cost(&best, &facts);
   bool taken = takes_searched(&plain, was, &best, is, &facts);
-  chooser_release(taken ? &plain : &best);
+  chooser_release(taken ? &plain : &best, taken ? &best : &plain);
   if (!taken) best = plain;
   arena_release(a, best.requested);
   arena_free(scratch);

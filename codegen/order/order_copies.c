@@ -13,6 +13,7 @@ void set_order(Chooser *c, NodeId n, DimList list) {
 }
 
 NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why) {
+  if (c->like) return c->differs = true, n;
   for (uint32_t i = 0; i < c->copy.n; i++)
     if (c->copy.at[i].of == n && dims_equal(&c->at.at[c->copy.at[i].copy], &list))
       return c->copy.at[i].copy;

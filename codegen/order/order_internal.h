@@ -37,6 +37,10 @@ typedef struct Chooser {
   VEC(bool) again; // by new node: made for an old node that recomputes a value
   bool repeats;    // the node that is being made is one of these
   VEC(OrderCopy) copy;
+  // Has no copies: `to` and `map` are as its own as long as this chooser needs none. NULL: `to` is
+  // a new graph.
+  const struct Chooser *like;
+  bool differs; // this chooser has needed a copy, which `like` lacks
   // The classes of `from`, with the orders that the search has found; NULL before the search.
   const struct OrderClasses *classes;
   // By declaration of `from` (DeclId): its whole dims as they lie in memory, slowest first. Inputs
@@ -82,7 +86,7 @@ DimList order_derived(const Node *n, const DimList *arg);
 // Sets the order of new node n if it has none yet.
 void set_order(Chooser *c, NodeId n, DimList list);
 // Returns a copy of new node n with order `list`, the earlier one if there is one. why: the reason
-// that dumps show.
+// that dumps show. With c->like it only sets c->differs.
 NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why);
 // Returns a node whose value is in memory: n itself, or a copy of n if n is a number. Numbers
 // (constants, indices) are not in memory, because kernels compute them where they use them.
