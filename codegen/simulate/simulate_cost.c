@@ -2,6 +2,7 @@
 // follow from the figures of a machine: bytes by the cache that they come from, operations,
 // launches. A collective takes its time on the link, or in the memory that the processors share.
 #include <math.h>
+#include <string.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
@@ -44,6 +45,25 @@ void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double ext
   }
 }
 
+// The work of a kernel for these numbers of iterations, for which it was computed last.
+typedef struct KnownWork {
+  bool any;
+  double extent[MAX_LOOPS];
+  KernelWork work;
+} KnownWork;
+
+// Returns kernel_work. Equal layers of a model launch one kernel with equal extents.
+static KernelWork work_of(Sim *s, uint32_t kernel, const double extent[MAX_LOOPS]) {
+  const Kernel *k = s->c->kernels[kernel];
+  size_t bytes = sizeof *extent * (size_t)(k->nouter + k->ninner + k->ndots);
+  if (!s->work) s->work = arena_array(s->a, KnownWork, s->p->nkernels);
+  KnownWork *known = &s->work[kernel];
+  if (known->any && !memcmp(known->extent, extent, bytes)) return known->work;
+  known->any = true;
+  memcpy(known->extent, extent, bytes);
+  return known->work = kernel_work(s->a, k, extent);
+}
+
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
   double units = 0, work = 0;
@@ -51,7 +71,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     double extent[MAX_LOOPS];
     sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
-    KernelWork w = kernel_work(s->a, k, extent);
+    KernelWork w = work_of(s, l->kernel, extent);
     work += work_seconds(s, &w);
     units += sim_size(s, l->set[i].units);
   }

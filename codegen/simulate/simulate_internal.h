@@ -100,6 +100,7 @@ typedef struct Sim {
   struct Added **added;      // by INSTR_LOOP: what the guarded loop has added last; NULL before
   SimParts parts;            // of the current instruction
   struct KnownKernel *known; // [kernel] what simulate_gpu.c has computed of it; NULL before
+  struct KnownWork *work;    // [kernel] what simulate_cost.c has computed of it; NULL before
   VEC(Access) access;        // accesses of the current instruction
   VEC(Pending) pending;
 } Sim;
