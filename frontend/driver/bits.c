@@ -152,13 +152,12 @@ static bool foresee_exact(Session *s, const Selected *of, Foreseen *out) {
 }
 
 static bool find_cost(Session *s, const Selected *of, const Compilation *made, BitsFacts *out) {
-  if (!foresee_made(s, made, &out->now)) return false;
   out->no_exact = has_pins(of->graph) ? "it is refused, as layout(...) splits a value"
                   : graph_count(of->graph) > EXACT_NODES
                       ? "the model is large: check --exact says what it costs"
                   : !foresee_exact(s, of, &out->with_exact) ? "it cannot be compiled"
                                                             : NULL;
-  return true;
+  return out->no_exact || foresee_made(s, made, &out->now);
 }
 
 bool bits_find(Session *s, const Selected *of, const Compilation *made, BitsFacts *out) {

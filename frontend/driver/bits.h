@@ -41,7 +41,7 @@ typedef struct BitsFacts {
   BitsSums library;
   VEC(const char *) equal; // results and updated tensors that have the bits of one processor
   uint32_t outputs;        // number of all results and updated tensors
-  // What --exact costs: the step now, and with it.
+  // What --exact costs: the step now, and with it. Empty if the second is not known.
   Foreseen now, with_exact;
   const char *no_exact; // why with_exact is not known; NULL: it is
 } BitsFacts;
