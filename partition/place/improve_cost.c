@@ -236,9 +236,16 @@ Sent improve_cost(const Improve *m, NodeId n) {
   return out;
 }
 
+// Returns whether a window reads n: only windows read halos.
+static bool has_window(const Improve *m, NodeId n) {
+  for (const Read *u = reads_of(m->p, n); u->node; u++)
+    if (op_row((Op)graph_node(m->g, u->node)->op)->cls == WINDOW) return true;
+  return false;
+}
+
 double improve_halo(const Improve *m, NodeId n) {
   Reads r;
-  if (sends_nothing(m, n)) return 0;
+  if (sends_nothing(m, n) || !has_window(m, n)) return 0;
   improve_needs(m, n, &r);
   return halo_bytes(m, n, &r);
 }
