@@ -289,7 +289,7 @@ _Static_assert(MAX_RANK + SCORES_DOTS <= MAX_LOOPS, "a kernel has loops for all 
 static bool dots_fit(const Trial *t) {
   const Fuser *f = t->f;
   Dims all = {0};
-  for (uint32_t i = 0; i < t->n; i++) {
+  for (uint32_t i = 0; i < t->n && f->scores.recomputed; i++) {
     const Node *x = graph_node(f->g, t->node[i]);
     for (int j = 0; j < x->nargs; j++) {
       const Dims *dots = score_recomputed(f, x->args[j]) ? f->scores.dots[x->args[j]] : NULL;
