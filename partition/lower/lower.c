@@ -153,7 +153,7 @@ static NodeId mark_kept(Lower *l, NodeId n, NodeId value, const Sharding *s) {
 static NodeId convert_value(Versions *v, NodeId n, const Version *from, const ConvertStep *s,
                             const Read *user) {
   Lower *l = (Lower *)v;
-  NodeId value = add_step(l, n, from->node, &from->s, s, user);
+  NodeId value = add_step(l, n, from->node, from->s, s, user);
   return mark_kept(l, n, finish_type(l, n, value, &s->sharding), &s->sharding);
 }
 

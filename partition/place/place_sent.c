@@ -53,7 +53,7 @@ static NodeId count_step(Versions *v, NodeId n, const Version *from, const Conve
                  (double)region_times(v->p->g, node->region);
     x->region = node->region, x->backward = node->origin.backward;
     x->op = (uint8_t)step->op, x->type = (uint8_t)node->type;
-    x->monoid = from->s.partial.n ? (uint8_t)from->s.monoid : 0;
+    x->monoid = from->s->partial.n ? (uint8_t)from->s->monoid : 0;
     x->naxes = (uint8_t)step->axes.n;
     memcpy(x->axes, step->axes.at, x->naxes);
     call = c->call.n;

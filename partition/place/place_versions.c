@@ -15,13 +15,13 @@ Versions versions_new(Arena *scratch, const Placer *p) {
 
 static const Version *find_version(const Versions *v, NodeId n, const Sharding *s) {
   for (const Version *x = v->of[n]; x; x = x->next)
-    if (sharding_equal(&x->s, s)) return x;
+    if (sharding_equal(x->s, s)) return x;
   return NULL;
 }
 
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node) {
   Version *x = arena_new_of(v->scratch, Version);
-  *x = (Version){.s = *s, .node = node, .next = v->of[n]};
+  *x = (Version){.s = s, .node = node, .next = v->of[n]};
   return v->of[n] = x;
 }
 
@@ -47,11 +47,12 @@ static const Version *walk_path(Versions *v, NodeId n, const Version *from, cons
                                 const Read *user) {
   ConvertStep step[MAX_STEPS];
   double bytes;
-  int count = find_path(v, n, &from->s, want, step, &bytes);
+  int count = find_path(v, n, from->s, want, step, &bytes);
   v->bytes += bytes * (double)region_times(v->p->g, graph_node(v->p->g, n)->region);
   for (int i = 0; i < count; i++) {
     NodeId node = v->convert(v, n, from, &step[i], user);
-    from = version_add(v, n, &step[i].sharding, node);
+    const Sharding *s = &step[i].sharding;
+    from = version_add(v, n, arena_copy(v->scratch, s, sizeof *s), node);
   }
   return from;
 }
@@ -62,8 +63,8 @@ static const Version *best_version(const Versions *v, NodeId n, const Sharding *
   const Version *best = NULL;
   double lowest = 0;
   for (const Version *x = v->of[n]; x; x = x->next) {
-    if (x->s.partial.n) continue;
-    double bytes = path_bytes(v, n, &x->s, want);
+    if (x->s->partial.n) continue;
+    double bytes = path_bytes(v, n, x->s, want);
     if (!best || bytes <= lowest) best = x, lowest = bytes;
   }
   return best;
@@ -79,12 +80,12 @@ static const Version *computed(const Versions *v, NodeId n) {
 // sends less. For example another reader needs n gathered: n in sharding `want` is then a slice of
 // the gathered n, which sends nothing.
 static void make_before(Versions *v, NodeId n, const Sharding *want, const Read *user) {
-  double own = path_bytes(v, n, &best_version(v, n, want)->s, want);
+  double own = path_bytes(v, n, best_version(v, n, want)->s, want);
   if (own <= 0) return;
   for (const Read *r = reads_of(v->p, n); r->node; r++) {
     Sharding need = need_of(v->p, r);
     if (need.partial.n || find_version(v, n, &need) || sharding_equal(&need, want)) continue;
-    double there = path_bytes(v, n, &best_version(v, n, &need)->s, &need),
+    double there = path_bytes(v, n, best_version(v, n, &need)->s, &need),
            back = path_bytes(v, n, want, &need);
     double first = there + path_bytes(v, n, &need, want),
            second = own + (back < there ? back : there);
@@ -99,7 +100,7 @@ static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Re
   if (x) return x->node;
   const Sharding *settled = v->p->result.settled[n];
   const Version *made = computed(v, n);
-  if (want->partial.n && made->s.monoid == want->monoid)
+  if (want->partial.n && made->s->monoid == want->monoid)
     return walk_path(v, n, made, want, user)->node;
   if (!find_version(v, n, settled)) walk_path(v, n, made, settled, user);
   if (!find_version(v, n, want)) make_before(v, n, want, user);

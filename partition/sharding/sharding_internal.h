@@ -331,7 +331,7 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
 // -- versions of values (place_versions.c) -------------------------------------------------------
 // A value in one sharding.
 typedef struct Version {
-  Sharding s;
+  const Sharding *s;
   NodeId node; // of the lowered graph
   struct Version *next;
 } Version;
@@ -358,7 +358,7 @@ struct Versions {
 };
 Versions versions_new(Arena *scratch, const Placer *p);
 // Adds and returns the version of n in sharding s, which node `node` of the lowered graph computes.
-// The first version added for n must be the computed one.
+// The first version added for n must be the computed one. *s stays as it is as long as v is used.
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
 // Returns the node of value n in the sharding in which `reader` reads n. Makes this node if there
 // is none yet.
