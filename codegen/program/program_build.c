@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum { MORE_INSTRS = 64 }; // beside one for each group: of loops, copies and the commit
+// Room in the lists of a program for instructions of loops, copies and the commit, and for
+// constants
+enum { MORE = 64 };
 
 static void emit_group(Builder *b, uint32_t at) {
   const Group *g = &b->f->group[b->schedule.group[at]];
@@ -83,6 +85,15 @@ static void fill_program(Builder *b) {
   p->flops = graph_flops(b->g) - left_out(b);
 }
 
+// Makes room for the instructions, about one for each group, and for the tensors: these lists are
+// long, and their entries large.
+static void make_room(Builder *b) {
+  b->instr.cap = b->schedule.n + MORE;
+  b->instr.at = arena_alloc_raw(b->a, b->instr.cap * sizeof *b->instr.at);
+  b->tensor.cap = b->g->decl.n + b->g->output.n + MORE;
+  b->tensor.at = arena_alloc_raw(b->a, b->tensor.cap * sizeof *b->tensor.at);
+}
+
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   bug_context("program", 0);
   const Graph *g = f->graph;
@@ -102,8 +113,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.identities = kernel_texts_new(a);
   b.schedule = schedule_make(a, f, opt->overlap);
-  b.instr.cap = b.schedule.n + MORE_INSTRS;
-  b.instr.at = arena_alloc_raw(a, b.instr.cap * sizeof *b.instr.at);
+  make_room(&b);
   stops_find(&b);
   collected_find(&b);
   directory_make(&b);
