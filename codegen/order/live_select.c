@@ -1,5 +1,5 @@
-// Lets products leave out what a mask discards. In: a graph. Out: the same graph, in which a mask
-// selects the elements of such products.
+// Lets products leave out what a mask discards. In: a graph. Out: the same graph, or one in which a
+// mask selects the elements of such products.
 //
 // Some operations multiply elements of a product by 0, because the weights of masked scores are 0.
 // Such elements must be finite, so they would have to be computed. If 0 takes their place, nothing
@@ -76,6 +76,18 @@ static NodeId copied(Selector *s, NodeId n) {
   return s->map[n] = graph_copy(s->to, s->g, n, s->map);
 }
 
+// Sets mask[n] for each product n of which a mask discards elements. Returns whether there is one.
+static bool find_selected(Selector *s, NodeId *mask) {
+  bool any = false;
+  for (NodeId n = 1; n <= graph_count(s->g); n++) {
+    bug_context("select", n);
+    if (graph_node(s->g, n)->op != OP_CONTRACT) continue;
+    mask[n] = mask_of(s, n);
+    any |= mask[n] != 0;
+  }
+  return any;
+}
+
 static void select_in(Selector *s, NodeId n, NodeId mask) {
   const Node *x = graph_node(s->g, n);
   NodeId made = copied(s, n), c = copied(s, mask);
@@ -86,16 +98,18 @@ static void select_in(Selector *s, NodeId n, NodeId mask) {
   s->map[n] = graph_where(s->to, c, made, zero);
 }
 
-// Returns a copy of g in which masks select the elements of products. Tables are in `scratch`.
+// Returns a copy of g in which masks select the elements of products, or g if none does. Tables are
+// in `scratch`.
 static const Graph *copy_selected(Arena *a, Arena *scratch, const Graph *g, Live *live) {
-  Selector s = {.g = g, .to = graph_like(a, g, g->stage), .live = live};
-  s.map = arena_array(scratch, NodeId, graph_count(g) + 1);
+  Selector s = {.g = g, .live = live};
+  NodeId *mask = arena_array(scratch, NodeId, graph_count(g) + 1);
   find_masks(scratch, &s);
+  if (!find_selected(&s, mask)) return g;
+  s.to = graph_like(a, g, g->stage);
+  s.map = arena_array(scratch, NodeId, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    bug_context("select", n);
-    NodeId mask = graph_node(g, n)->op == OP_CONTRACT ? mask_of(&s, n) : 0;
-    if (mask)
-      select_in(&s, n, mask);
+    if (mask[n])
+      select_in(&s, n, mask[n]);
     else
       (void)copied(&s, n);
   }
