@@ -30,7 +30,7 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
   }
   c->part = f->part ? f->part[node[0]] : 0;
   c->region = graph_node(f->g, node[0])->region;
-  c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr.region : 0;
+  c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr->region : 0;
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
   vec_push(f->a, f->sequence) = f->cluster.n;
   vec_push(f->a, f->cluster) = c;
@@ -60,7 +60,7 @@ static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
 
 static bool args_have_clusters(const Fuser *f, NodeId n) {
   if (graph_node(f->g, n)->op == OP_SCAN &&
-      !loop_has_clusters(f, graph_node(f->g, n)->attr.region, n))
+      !loop_has_clusters(f, graph_node(f->g, n)->attr->region, n))
     return false;
   for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
     if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;

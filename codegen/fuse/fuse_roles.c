@@ -127,7 +127,7 @@ typedef struct InlineSearch {
 
 static bool is_view(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  return op_looks_through((Op)x->op, 0) || (x->op == OP_BROADCAST && x->attr.ndims > 0) ||
+  return op_looks_through((Op)x->op, 0) || (x->op == OP_BROADCAST && x->attr->ndims > 0) ||
          f->role[n] == ROLE_NUMBER;
 }
 
@@ -139,7 +139,7 @@ static void find_readers(const Fuser *f, InlineSearch *u) {
     bool tiles = f->role[n] == ROLE_KERNEL && op_tiles(f->g, n);
     for (int i = 0; i < x->nargs; i++) {
       bool through = op_looks_through((Op)x->op, i);
-      u->shared[x->args[i]] |= !through || (is_draw(f, x->args[i]) && x->attr.nto > 0);
+      u->shared[x->args[i]] |= !through || (is_draw(f, x->args[i]) && x->attr->nto > 0);
       u->tiled[x->args[i]] |= tiles || (u->tiled[n] && (through || x->op == OP_BROADCAST));
     }
   }
@@ -302,7 +302,7 @@ static void find_recomputed(Fuser *f) {
       f->recomputed[n] = true;
       cost[n].size = x->op != OP_CONST;
     } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
-      bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
+      bool spreads = x->op == OP_BROADCAST && x->attr->ndims > 0;
       bool drawn =
           op_looks_through((Op)x->op, 0) && is_draw(f, x->args[0]) && f->inlined[x->args[0]];
       bool view = op_looks_through((Op)x->op, 0) && !drawn;
@@ -359,7 +359,7 @@ static void collect_args(Collector *c, NodeId n) {
   Fuser *f = c->f;
   c->first = c->arg.n;
   c->stack.n = 0;
-  if (graph_node(f->g, n)->op == OP_SCAN) collect_starts(c, graph_node(f->g, n)->attr.region);
+  if (graph_node(f->g, n)->op == OP_SCAN) collect_starts(c, graph_node(f->g, n)->attr->region);
   collect_later(c, n, false);
   while (c->stack.n) {
     NodeId at = c->stack.at[--c->stack.n];

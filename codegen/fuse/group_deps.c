@@ -12,7 +12,7 @@ bool group_executes(const Group *g) {
 
 RegionId group_region(const Fusion *f, const Group *g) {
   const Node *x = graph_node(f->graph, g->node[0]);
-  if (g->kind == GROUP_LOOP) return x->attr.region;
+  if (g->kind == GROUP_LOOP) return x->attr->region;
   // g->node[0] may be recomputed and outside the loop in which the kernel runs
   RegionId deepest = x->region;
   for (uint32_t i = 0; i < g->nnodes; i++)
@@ -61,7 +61,7 @@ static void read_by(Arena *a, const Fusion *f, const Group *g, const RegionNodes
 // carries, and the values that are gathered.
 static void loop_reads(Arena *a, const Fusion *f, const Group *g, const LoopEnds *ends,
                        Numbers *on) {
-  RegionId r = graph_node(f->graph, g->node[0])->attr.region;
+  RegionId r = graph_node(f->graph, g->node[0])->attr->region;
   read_by(a, f, g, &ends->carries, r, 0, on);
   read_by(a, f, g, &ends->collects, r, 1, on);
 }

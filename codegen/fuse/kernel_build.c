@@ -74,7 +74,7 @@ static void find_value(KernelBuilder *k, int at) {
     v->level = (uint8_t)loops_level(k, &x->dims);
   if (x->op == OP_TAKE) {
     Dims rest = graph_node(k->g, x->args[0])->dims;
-    dims_remove(&rest, x->attr.dims[0]);
+    dims_remove(&rest, x->attr->dims[0]);
     v->level = (uint8_t)loops_level(k, &rest);
   }
   for (int i = 0; i < x->nargs; i++) {
@@ -153,8 +153,8 @@ static int32_t emit_index(KernelBuilder *k, const Node *x, KStmt s) {
 static int32_t emit_take(KernelBuilder *k, const Node *x, KStmt s, int phase) {
   s.kind = K_LOAD_AT;
   s.arg[0] = value_of(k, x->args[1], phase);
-  s.index = pointer(k, x->args[0], x->attr.dims[0], false, true);
-  s.step = order_stride(k->g, &k->f->order->at[x->args[0]], x->attr.dims[0]);
+  s.index = pointer(k, x->args[0], x->attr->dims[0], false, true);
+  s.step = order_stride(k->g, &k->f->order->at[x->args[0]], x->attr->dims[0]);
   return kernel_add(k, s);
 }
 
@@ -176,8 +176,8 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   switch ((Op)x->op) {
   case OP_CONST:
     s.kind = K_NUM;
-    s.index = kernel_add_num(k, x->attr.num[0], 0);
-    if (is_choice(k, n)) s.step = number_known(x->attr.num[0], s.type);
+    s.index = kernel_add_num(k, x->attr->num[0], 0);
+    if (is_choice(k, n)) s.step = number_known(x->attr->num[0], s.type);
     return kernel_add(k, s);
   case OP_INDEX: return emit_index(k, x, s);
   case OP_BROADCAST: return value_of(k, x->args[0], phase);
@@ -189,11 +189,11 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   case OP_TAKE: return emit_take(k, x, s, phase);
   case OP_CONTRACT: return dot_emit(k, n, phase);
   case OP_BOUND:
-    s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
+    s.step = dim_get(k->g->dims, x->attr->dims[0])->size;
     s.index = kernel_add_num(k, 0, n);
     break;
   case OP_TO_PARTIAL:
-    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
+    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr->axes});
     break;
   default: break;
   }
@@ -251,12 +251,12 @@ static void emit_scatter(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
   KernelValue *v = &k->value[at];
-  Op op = x->attr.monoid == MONOID_MAX ? OP_MAX : OP_SUM;
+  Op op = x->attr->monoid == MONOID_MAX ? OP_MAX : OP_SUM;
   KStmt s = stmt_new(K_SCATTER, op, (Dtype)x->type, (KLevel)v->level, v->phase, n);
   s.arg[0] = value_of(k, x->args[0], v->phase);
   s.arg[1] = value_of(k, x->args[1], v->phase);
-  s.index = pointer(k, n, x->attr.to[0], true, true);
-  s.step = order_stride(k->g, &k->f->order->at[n], x->attr.to[0]);
+  s.index = pointer(k, n, x->attr->to[0], true, true);
+  s.step = order_stride(k->g, &k->f->order->at[n], x->attr->to[0]);
   kernel_add(k, s);
 }
 

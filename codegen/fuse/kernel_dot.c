@@ -14,7 +14,7 @@ bool is_dot(const Fusion *f, NodeId n) {
 
 static Dims summed(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
-  return dims_make(x->attr.ndims, x->attr.dims);
+  return dims_make(x->attr->ndims, x->attr->dims);
 }
 
 Dims dots_of(const Fusion *f, const Group *g) {

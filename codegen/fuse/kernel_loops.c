@@ -102,8 +102,8 @@ static bool is_window_dim(const Fusion *f, NodeId n, DimId d) {
   for (int j = 0; j < 2; j++)
     for (const Node *x = graph_node(g, graph_node(g, n)->args[j]); op_looks_through((Op)x->op, 0);
          x = graph_node(g, x->args[0]))
-      for (int i = 0; i < x->attr.nto; i++)
-        if (x->attr.to[i] == d) return true;
+      for (int i = 0; i < x->attr->nto; i++)
+        if (x->attr->to[i] == d) return true;
   return false;
 }
 

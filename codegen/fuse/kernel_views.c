@@ -144,7 +144,7 @@ static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
   s.phase = (uint8_t)(s.level == LEVEL_PROLOGUE ? 0 : phase);
   for (uint32_t i = 0; i < k->stmt.n; i++)
     if (same_stmt(&k->stmt.at[i], &s)) return (int32_t)i;
-  if (s.kind == K_NUM) s.index = kernel_add_num(k, graph_node(k->g, s.node)->attr.num[0], 0);
+  if (s.kind == K_NUM) s.index = kernel_add_num(k, graph_node(k->g, s.node)->attr->num[0], 0);
   return kernel_add(k, s);
 }
 
@@ -152,7 +152,7 @@ static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
 // its argument. Returns the index of its statement.
 static int32_t number_of(KernelBuilder *k, NodeId n) {
   KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
-  s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
+  s.step = number_known(graph_node(k->g, n)->attr->num[0], s.type);
   return emit_shared(k, s, 0);
 }
 
@@ -328,9 +328,9 @@ static ViewValue load_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int p
 
 static ViewValue window_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  const Affine *f = &x->attr.affine;
+  const Affine *f = &x->attr->affine;
   AffineIndex to[2] = {{.divisor = 1}, {.divisor = 1}}, at = {.divisor = 1};
-  for (int i = 0; i < x->attr.nto; i++) to[i] = affine_of(env, x->attr.to[i]);
+  for (int i = 0; i < x->attr->nto; i++) to[i] = affine_of(env, x->attr->to[i]);
   int64_t common = to[0].divisor / gcd64(to[0].divisor, to[1].divisor) * to[1].divisor;
   at.offset = f->offset * common;
   affine_add(&at, &to[0], f->out * (common / to[0].divisor));
@@ -339,21 +339,21 @@ static ViewValue window_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int
   at.divisor = f->divisor * common;
   affine_reduce(&at);
   int32_t guard = guard_exact(k, &at, env_guard(env), phase);
-  guard = guard_range(k, x->attr.dims[0], &at, guard, phase);
-  ViewValue y = view(k, x->args[0], env_new(k, env, x->attr.dims[0], &at, guard), phase);
-  if (guard == env_guard(env) || (y.known && y.outside == x->attr.num[0])) return y;
+  guard = guard_range(k, x->attr->dims[0], &at, guard, phase);
+  ViewValue y = view(k, x->args[0], env_new(k, env, x->attr->dims[0], &at, guard), phase);
+  if (guard == env_guard(env) || (y.known && y.outside == x->attr->num[0])) return y;
   KStmt s = stmt_new(K_OP, OP_WHERE, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = guard;
   s.arg[1] = y.stmt;
   s.arg[2] = number_of(k, n);
-  return (ViewValue){emit_shared(k, s, phase), true, x->attr.num[0]};
+  return (ViewValue){emit_shared(k, s, phase), true, x->attr->num[0]};
 }
 
 static ViewValue renamed_seen(KernelBuilder *k, const Node *x, const ViewEnv *env, int phase) {
   const ViewEnv *all = env;
-  for (int i = 0; i < x->attr.nto; i++) {
-    AffineIndex at = affine_of(env, x->attr.to[i]);
-    all = env_new(k, all, x->attr.dims[i], &at, env_guard(env));
+  for (int i = 0; i < x->attr->nto; i++) {
+    AffineIndex at = affine_of(env, x->attr->to[i]);
+    all = env_new(k, all, x->attr->dims[i], &at, env_guard(env));
   }
   return view(k, x->args[0], all, phase);
 }
@@ -381,8 +381,8 @@ static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   }
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = position_of(k, &a, phase);
-  s.index = kernel_add_num(k, (double)(uint32_t)x->attr.key, 0);
-  kernel_add_num(k, (double)(x->attr.key >> 32), 0);
+  s.index = kernel_add_num(k, (double)(uint32_t)x->attr->key, 0);
+  kernel_add_num(k, (double)(x->attr->key >> 32), 0);
   return emit_shared(k, s, phase);
 }
 
@@ -392,7 +392,7 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   for (int i = 0; i < x->nargs; i++) s.arg[i] = view(k, x->args[i], env, phase).stmt;
   stmt_order_args(&s);
   if (x->op == OP_TO_PARTIAL)
-    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
+    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr->axes});
   return emit_shared(k, s, phase);
 }
 
@@ -405,7 +405,7 @@ static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int ph
   case OP_WINDOW_AT: return window_seen(k, n, env, phase);
   case OP_SLICE_OWN: return renamed_seen(k, x, env, phase);
   case OP_BROADCAST: return view(k, x->args[0], env, phase);
-  case OP_CONST: return (ViewValue){number_of(k, n), true, x->attr.num[0]};
+  case OP_CONST: return (ViewValue){number_of(k, n), true, x->attr->num[0]};
   case OP_INDEX: return (ViewValue){global_index(k, x, env, phase), false, 0};
   case OP_RANDOM_UNIFORM:
   case OP_RANDOM_NORMAL: return (ViewValue){draw(k, n, env, phase), false, 0};

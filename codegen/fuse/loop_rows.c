@@ -31,7 +31,7 @@ static bool keeps_rows(const Fusion *f, NodeId n, RegionId r, DimId rows) {
   bool has = dims_has(&x->dims, rows);
   if (x->op == OP_CARRY) return has;
   if (x->op == OP_AT) return true;
-  if (x->op == OP_SCATTER_ADD || attr_names(&x->attr, rows)) return false;
+  if (x->op == OP_SCATTER_ADD || attr_names(x->attr, rows)) return false;
   for (int i = 0; i < x->nargs; i++)
     if (!has && in_loop(f, x->args[i], r) &&
         dims_has(&graph_node(f->graph, x->args[i])->dims, rows))

@@ -20,7 +20,7 @@ int64_t attention_least_bytes(const CodegenOptions *opt) {
   return opt->blocked_rows ? 0 : LEAST_BYTES;
 }
 
-static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
+static Dims summed(const Node *x) { return dims_make(x->attr->ndims, x->attr->dims); }
 
 // Returns the bytes that contraction n reads of one factor for a single score: those of a row of
 // queries or keys.
@@ -31,7 +31,7 @@ static int64_t row_bytes(const Graph *g, NodeId n) {
     int64_t each = dtype_bytes((Dtype)graph_node(g, x->args[i])->type);
     if (each > bytes) bytes = each;
   }
-  return dims_product(g->dims, x->attr.ndims, x->attr.dims) * bytes;
+  return dims_product(g->dims, x->attr->ndims, x->attr->dims) * bytes;
 }
 
 // Returns why the scores of an attention cannot be recomputed, or NULL.

@@ -47,7 +47,7 @@ typedef struct RowSums {
 } RowSums;
 
 static const Dims *dims_of(const Graph *g, NodeId n) { return &graph_node(g, n)->dims; }
-static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
+static Dims summed(const Node *x) { return dims_make(x->attr->ndims, x->attr->dims); }
 static Dtype type_of(const Graph *g, NodeId n) { return (Dtype)graph_node(g, n)->type; }
 
 NodeId attention_without_casts(const Graph *g, NodeId n) {
@@ -59,7 +59,7 @@ NodeId attention_without_casts(const Graph *g, NodeId n) {
 
 bool attention_is_zero(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  return x->op == OP_CONST && x->attr.num[0] == 0;
+  return x->op == OP_CONST && x->attr->num[0] == 0;
 }
 
 // -- factors --------------------------------------------------------------------------------------

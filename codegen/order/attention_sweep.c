@@ -26,7 +26,8 @@ static Dtype type_of(const Graph *g, NodeId n) { return (Dtype)graph_node(g, n)-
 // Returns whether n is a reduction by `op` over the dims that the contraction sums.
 static bool reduces_keys(const Search *s, NodeId n, Op op) {
   const Node *x = graph_node(s->g, n), *o = graph_node(s->g, s->o);
-  Dims over = dims_make(x->attr.ndims, x->attr.dims), keys = dims_make(o->attr.ndims, o->attr.dims);
+  Dims over = dims_make(x->attr->ndims, x->attr->dims),
+       keys = dims_make(o->attr->ndims, o->attr->dims);
   return x->op == op && x->region == o->region && list_same(&over, &keys) && x->type != TYPE_F64;
 }
 
@@ -35,7 +36,7 @@ static bool reduces_keys(const Search *s, NodeId n, Op op) {
 // A sweep cannot tell that row from one that keeps a NaN, because it divides its sums by z.
 static bool drops_keys(const Search *s, NodeId c) {
   const Node *x = graph_node(s->g, c), *o = graph_node(s->g, s->o);
-  Dims keys = dims_make(o->attr.ndims, o->attr.dims);
+  Dims keys = dims_make(o->attr->ndims, o->attr->dims);
   bool draws = false;
   for (int i = 0; i < x->nargs; i++) draws |= op_is_draw((Op)graph_node(s->g, x->args[i])->op);
   return draws && list_has_all(&x->dims, &keys);

@@ -204,7 +204,7 @@ static NodeId computed(LoopWriter *w, NodeId n) {
   bool sums = w->loop->role[n] == BLOCK_EXIT && adds_up(w, x) && dtype_is_float((Dtype)x->type);
   for (int i = 0; i < x->nargs; i++) args[i] = inside(w, x->args[i]);
   w->to->origin = x->origin;
-  Attr at = attr_inside(w, &x->attr, room);
+  Attr at = attr_inside(w, x->attr, room);
   if (x->op == OP_BROADCAST && !at.ndims) return args[0];
   if (sums && x->op == OP_CONTRACT) at.type = wide;
   if (sums && x->op == OP_SUM) args[0] = graph_cast(w->to, args[0], wide);

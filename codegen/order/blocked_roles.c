@@ -43,7 +43,7 @@ static bool reads_role(const Finder *f, const Node *x, BlockRole role) {
 bool attention_is_plain(const Finder *f, const Node *x) {
   const OpRow *row = op_row((Op)x->op);
   // a broadcast without dims is a copy, which order.c adds
-  bool spreads = x->op == OP_BROADCAST && (x->attr.ndims > 0 || f->opt->gpu);
+  bool spreads = x->op == OP_BROADCAST && (x->attr->ndims > 0 || f->opt->gpu);
   // kernels for a GPU recompute random numbers, loops for a CPU read what was drawn
   bool draws = op_is_draw((Op)x->op) && f->opt->gpu;
   return (row->cls == POINTWISE && !(row->flags & CHECKS)) || spreads || draws;
@@ -51,7 +51,7 @@ bool attention_is_plain(const Finder *f, const Node *x) {
 
 // Returns whether attr.dims of x are exactly the keys.
 static bool over_keys(const Finder *f, const Node *x) {
-  Dims over = dims_make(x->attr.ndims, x->attr.dims);
+  Dims over = dims_make(x->attr->ndims, x->attr->dims);
   return list_same(&over, &f->keys);
 }
 
@@ -134,7 +134,7 @@ static bool is_parameter(const Graph *g, NodeId n) {
   for (;;) {
     const Node *x = graph_node(g, n);
     if (x->op == OP_PARAM || x->op == OP_STATE) return true;
-    bool copies = x->op == OP_BROADCAST && !x->attr.ndims; // order.c adds them
+    bool copies = x->op == OP_BROADCAST && !x->attr->ndims; // order.c adds them
     bool follows = op_is_alias((Op)x->op) || x->op == OP_CAST || x->op == OP_ALL_GATHER || copies;
     if (!follows || !x->nargs) return false;
     n = x->args[0];
@@ -159,7 +159,7 @@ static void note_seed(Finder *f, Attention *p, NodeId n, int keys) {
 
 // Notes a reduction or contraction that makes scores of other scores.
 static void note_apart(Attention *p, const Node *x) {
-  Dims over = dims_make(x->attr.ndims, x->attr.dims);
+  Dims over = dims_make(x->attr->ndims, x->attr->dims);
   p->apart = list_union(&p->apart, &over);
 }
 
@@ -247,7 +247,7 @@ static void pair_of(Finder *f, const Dims *keys, NodeId c, DimPairs *pairs) {
 // Follows the pointwise nodes above reduction n to the contractions that make what it reduces.
 static void pairs_of(Finder *f, NodeId n, uint32_t *mark, DimPairs *pairs) {
   VEC(NodeId) stack = {0};
-  Dims keys = dims_make(graph_node(f->g, n)->attr.ndims, graph_node(f->g, n)->attr.dims);
+  Dims keys = dims_make(graph_node(f->g, n)->attr->ndims, graph_node(f->g, n)->attr->dims);
   vec_push(f->a, stack) = graph_node(f->g, n)->args[0];
   while (stack.n) {
     NodeId at = stack.at[--stack.n];

@@ -173,7 +173,7 @@ static NodeId pack(Packing *p, NodeId n, const LoopProduct *x) {
   args[x->weights] = panels_of(p, x, args[x->weights], &split, &result);
   if (!args[x->weights]) return 0;
   p->to->origin = node->origin;
-  NodeId product = graph_try(p->to, OP_CONTRACT, 2, args, &node->attr, node->instance, why);
+  NodeId product = graph_try(p->to, OP_CONTRACT, 2, args, node->attr, node->instance, why);
   if (!product) return 0;
   note_order(p, product, &result);
   return graph_add(p->to, OP_MERGE, 1, &product,
@@ -188,7 +188,7 @@ static void copy_node(Packing *p, NodeId n) {
     packed = pack(p, n, &x);
   p->map[n] = packed ? packed : graph_copy(p->to, g, n, p->map);
   const Node *node = graph_node(g, n);
-  if (op_is_decl((Op)node->op)) p->to->decl.at[node->attr.decl - 1].node = p->map[n];
+  if (op_is_decl((Op)node->op)) p->to->decl.at[node->attr->decl - 1].node = p->map[n];
   note_order(p, p->map[n], &p->from->at[n]);
 }
 

@@ -101,7 +101,7 @@ static void copy_scan(Chooser *c, NodeId old) {
     args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
   }
   c->to->origin = n->origin;
-  c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
+  c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_SCAN, n->nargs, args, n->attr);
   set_order(c, c->map[old], (DimList){0});
 }
 
@@ -111,12 +111,12 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op != OP_COLLECT) return false;
   NodeId arg = c->map[n->args[1]], scan = c->map[n->args[0]];
-  if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr.region) return false;
-  const Attr attr = {.ndims = 1, .dims = n->attr.dims};
+  if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr->region) return false;
+  const Attr attr = {.ndims = 1, .dims = n->attr->dims};
   c->to->origin = n->origin;
   c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_BROADCAST, 1, &arg, &attr);
   DimList list = c->at.at[arg];
-  list_insert(&list, 0, n->attr.dims[0]);
+  list_insert(&list, 0, n->attr->dims[0]);
   set_order(c, c->map[old], list);
   return true;
 }
@@ -155,7 +155,7 @@ static void copy_node(Chooser *c, NodeId old) {
   NodeId id = c->like ? c->like->map[old] : graph_copy(c->to, c->from, old, c->map);
   for (int i = 0; i < copied; i++) c->map[n->args[i]] = was[i];
   c->map[old] = id;
-  if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
+  if (op_is_decl(n->op)) c->to->decl.at[n->attr->decl - 1].node = id;
   DimList list =
       follows_request(c, old) ? c->requested[old] : order_default(c, graph_node(c->to, id));
   to_front(c, old, &list);
@@ -264,7 +264,7 @@ static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const Ord
   for (NodeId n = 1; n <= graph_count(c.from); n++) {
     const OrderClass *x = &s->cls.at[s->of[n]];
     if (!class_is_free(x) || op_is_mark((Op)graph_node(c.from, n)->op)) continue;
-    if (x->kind == CLASS_STORED) store_as(&c, graph_node(c.from, n)->attr.decl, &x->order);
+    if (x->kind == CLASS_STORED) store_as(&c, graph_node(c.from, n)->attr->decl, &x->order);
     c.requested[n] = x->order;
     c.forced[n] = true;
   }

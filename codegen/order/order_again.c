@@ -30,9 +30,9 @@ static NodeId argument_value(const Values *v, const Node *n, int i) {
 // Tensors, draws, numbers and carries, which differ in their attributes alone, have different
 // hashes. Many backward loops may have carries that start from one zero.
 static uint64_t value_hash(const Values *v, const Node *n) {
-  uint64_t h = hash_word(hash_word(hash_word(FNV_START, n->op), n->attr.decl), n->attr.key);
-  h = hash_bytes(h, n->attr.num, sizeof n->attr.num);
-  if (n->op == OP_CARRY) h = hash_word(hash_word(h, n->attr.region), n->attr.carry);
+  uint64_t h = hash_word(hash_word(hash_word(FNV_START, n->op), n->attr->decl), n->attr->key);
+  h = hash_bytes(h, n->attr->num, sizeof n->attr->num);
+  if (n->op == OP_CARRY) h = hash_word(hash_word(h, n->attr->region), n->attr->carry);
   for (int i = 0; i < n->nargs; i++) h = hash_word(h, argument_value(v, n, i));
   return hash_bytes(h, n->dims.at, (size_t)n->dims.n * sizeof *n->dims.at);
 }
@@ -41,8 +41,8 @@ static bool value_equal(const Values *v, const Node *x, const Node *y) {
   bool same = x->op == y->op && x->type == y->type && x->nargs == y->nargs;
   for (int i = 0; i < x->nargs && same; i++)
     same = argument_value(v, x, i) == argument_value(v, y, i);
-  if (!same || x->op != OP_AT) return same && attr_equal(&x->attr, &y->attr);
-  return x->attr.dims[0] == y->attr.dims[0]; // the loops may differ
+  if (!same || x->op != OP_AT) return same && attr_equal(x->attr, y->attr);
+  return x->attr->dims[0] == y->attr->dims[0]; // the loops may differ
 }
 
 // Returns the first node with the op, the attributes and the arguments of node n.
@@ -58,7 +58,7 @@ static NodeId value_of(Values *v, NodeId n) {
   const Node *x = graph_node(v->g, n);
   if (op_is_mark((Op)x->op)) return v->of[x->args[0]];
   const Node *all = x->op == OP_AT ? graph_node(v->g, v->of[x->args[0]]) : NULL;
-  if (all && all->op == OP_COLLECT && all->attr.dims[0] == x->attr.dims[0])
+  if (all && all->op == OP_COLLECT && all->attr->dims[0] == x->attr->dims[0])
     return v->of[all->args[1]];
   return value_find(v, n);
 }

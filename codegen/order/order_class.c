@@ -17,13 +17,13 @@ static uint64_t dims_hash(uint64_t h, int n, const DimId *dims) {
 
 // Returns whether two derived classes of one class follow from it in the same way.
 static bool same_move(const Node *x, const Node *y) {
-  return x->op == y->op && attr_equal(&x->attr, &y->attr);
+  return x->op == y->op && attr_equal(x->attr, y->attr);
 }
 
 // Returns the list of classes in which a class that equals *want is.
 static uint32_t *class_list(const OrderClasses *s, const OrderClass *want) {
   uint64_t h = dims_hash(want->kind * 64 + want->of, want->dims.n, want->dims.at);
-  h = hash_word(h, want->kind == CLASS_DERIVED ? graph_node(s->g, want->node)->attr.region : 0);
+  h = hash_word(h, want->kind == CLASS_DERIVED ? graph_node(s->g, want->node)->attr->region : 0);
   return &s->classes[hash_word(h, want->with) % s->buckets];
 }
 
@@ -70,9 +70,9 @@ static ClassId class_declared(OrderClasses *s, NodeId n) {
   if (op_is_decl((Op)x->op) && x->op != OP_INPUT && s->plain->free) {
     c.kind = CLASS_STORED;
   } else if (op_is_decl((Op)x->op)) {
-    c.order = stored_order(s->plain, x->attr.decl, &x->dims);
+    c.order = stored_order(s->plain, x->attr->decl, &x->dims);
   } else {
-    for (int i = 0; i < x->attr.ndims; i++) list_insert(&c.order, i, x->attr.dims[i]);
+    for (int i = 0; i < x->attr->ndims; i++) list_insert(&c.order, i, x->attr->dims[i]);
   }
   return class_find(s, c);
 }
@@ -108,7 +108,7 @@ static ClassId class_of(OrderClasses *s, NodeId n) {
   case GATHER: return class_free(s, n, CLASS_POINT);
   case WINDOW:
     // a choice along a dim (select) is computed in any order
-    return x->attr.nto ? class_derived(s, n, x->args[0]) : class_free(s, n, CLASS_POINT);
+    return x->attr->nto ? class_derived(s, n, x->args[0]) : class_free(s, n, CLASS_POINT);
   case MOVE: return op == OP_BROADCAST ? 0 : class_derived(s, n, x->args[0]);
   case ORDERED:
   case COLLECTIVE: return class_derived(s, n, x->args[0]);
@@ -190,13 +190,13 @@ static void uses_of_node(OrderClasses *s, NodeId n) {
       NodeId carry = carry_of(s->plain, n, i);
       if (carry)
         copy_add(s, x->args[i], s->of[x->args[i]], s->of[carry],
-                 (double)region_times(s->g, x->attr.region));
+                 (double)region_times(s->g, x->attr->region));
     }
   } else if ((x->op == OP_AT || x->op == OP_MERGE) && u.arg[0]) {
     u.arg[1] = u.arg[2] = 0;
     use_add(s, u);
   } else if (other &&
-             (point || cls == REDUCE || cls == GATHER || (cls == WINDOW && !x->attr.nto))) {
+             (point || cls == REDUCE || cls == GATHER || (cls == WINDOW && !x->attr->nto))) {
     use_add(s, u);
   }
 }

@@ -38,7 +38,7 @@ static bool inner_uneven(const Graph *g, int n, const DimId *dims) {
 }
 
 void order_adjacent(const Node *n, DimList *list) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   DimList trial = *list;
   if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return;
   int last = dims_index(list, at->dims[at->ndims - 1]);
@@ -49,7 +49,7 @@ void order_adjacent(const Node *n, DimList *list) {
 }
 
 static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   if (inner_uneven(c->from, at->ndims, at->dims))
     BUG("merge of a dim that is split unevenly inside");
   DimList list = c->at.at[arg];
@@ -67,7 +67,7 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   const Dims *image = &graph_node(c->to, other)->dims;
   DimList list = c->at.at[arg];
   const Node *reader = graph_node(c->to, other);
-  bool windows = op_row((Op)reader->op)->cls == WINDOW && reader->attr.nto > 1;
+  bool windows = op_row((Op)reader->op)->cls == WINDOW && reader->attr->nto > 1;
   if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
   if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
   for (int i = list.n - 1; i >= 0; i--) {
@@ -91,15 +91,15 @@ static NodeId collected_argument(Chooser *c, const Node *n, NodeId arg) {
   DimList list = c->at.at[arg], ranked = {0};
   NodeId root = arg;
   while (op_is_alias((Op)graph_node(c->to, root)->op)) root = view_of(c->to, root);
-  if (c->classes || graph_node(c->to, root)->op != OP_COLLECT || n->attr.ndims < 2) return arg;
+  if (c->classes || graph_node(c->to, root)->op != OP_COLLECT || n->attr->ndims < 2) return arg;
   int first = list.n, last = -1;
   for (int i = 0; i < list.n; i++) {
     insert_ranked(c, &ranked, list.at[i]);
-    if (!dim_in(list.at[i], n->attr.ndims, n->attr.dims)) continue;
+    if (!dim_in(list.at[i], n->attr->ndims, n->attr->dims)) continue;
     if (first == list.n) first = i;
     last = i;
   }
-  if (last - first + 1 == n->attr.ndims) return arg;
+  if (last - first + 1 == n->attr->ndims) return arg;
   return copy_in_order(c, arg, ranked, "order: the summed dims of a product must be adjacent");
 }
 
@@ -129,8 +129,8 @@ NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   DimList list = c->at.at[arg];
   if (n->op == OP_AT) {
-    dims_remove(&list, n->attr.dims[0]);
-    list_insert(&list, 0, n->attr.dims[0]);
+    dims_remove(&list, n->attr->dims[0]);
+    list_insert(&list, 0, n->attr->dims[0]);
   } else if (c->requested[old].n) {
     list = c->requested[old];
   }

@@ -60,7 +60,7 @@ double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, d
 // convolution. No library product reads it.
 static bool is_patches(const Graph *g, NodeId n) {
   while (op_row((Op)graph_node(g, n)->op)->cls == WINDOW) {
-    if (graph_node(g, n)->attr.nto > 1) return true;
+    if (graph_node(g, n)->attr->nto > 1) return true;
     n = graph_node(g, n)->args[0];
   }
   return false;
@@ -190,8 +190,8 @@ static double merge_cost(const Graph *g, NodeId n, const DimList *arg) {
   const Node *x = graph_node(g, n);
   if (x->op == OP_MERGE) order_adjacent(x, &list);
   if (x->op == OP_AT) {
-    dims_remove(&list, x->attr.dims[0]);
-    list_insert(&list, 0, x->attr.dims[0]);
+    dims_remove(&list, x->attr->dims[0]);
+    list_insert(&list, 0, x->attr->dims[0]);
   }
   return order_copy_cost(g, arg, &list, (double)node_bytes(g, x->args[0]));
 }
@@ -204,7 +204,7 @@ double order_cost(const Graph *g, const OrderFacts *facts, NodeId n, const DimLi
   case POINTWISE: return point_cost(g, n, arg, result);
   case REDUCE: return arg[0] ? reduction_cost(g, facts, n, arg[0], result) : 0;
   case GATHER: return arg[0] ? gather_cost(g, facts, n, arg, result) : 0;
-  case WINDOW: return arg[0] && !x->attr.nto ? window_cost(g, n, arg[0], result) : 0;
+  case WINDOW: return arg[0] && !x->attr->nto ? window_cost(g, n, arg[0], result) : 0;
   case MOVE:
   case REGION: return arg[0] ? merge_cost(g, n, arg[0]) : 0;
   case SOURCE:
@@ -224,10 +224,10 @@ double order_graph_cost(const Chooser *c, const OrderFacts *facts) {
     if (c->again.at[n]) continue;
     for (int i = 0; i < x->nargs && i < 3; i++) {
       const Node *y = graph_node(g, x->args[i]);
-      bool spread = y->op == OP_BROADCAST && y->attr.ndims;
+      bool spread = y->op == OP_BROADCAST && y->attr->ndims;
       if (!op_is_number((Op)y->op) && !spread && y->dims.n) arg[i] = &c->at.at[x->args[i]];
     }
-    double each = x->op == OP_BROADCAST && !x->attr.ndims && arg[0]
+    double each = x->op == OP_BROADCAST && !x->attr->ndims && arg[0]
                       ? order_copy_cost(g, arg[0], &c->at.at[n], (double)node_bytes(g, n))
                       : order_cost(g, facts, n, arg, &c->at.at[n]);
     ns += each * (double)region_times(g, x->region);

@@ -18,9 +18,9 @@ static void rank_moves(Chooser *c) {
     const Node *n = graph_node(c->from, id);
     bool window = op_row((Op)n->op)->cls == WINDOW;
     if (!op_is_alias((Op)n->op) && !window) continue;
-    for (int i = 0; i < (window && n->attr.nto ? 1 : n->attr.nto); i++) {
-      DimId from = dim_get(c->from->dims, n->attr.dims[n->op == OP_RENAME ? i : 0])->whole;
-      DimId to = dim_get(c->from->dims, n->attr.to[i])->whole;
+    for (int i = 0; i < (window && n->attr->nto ? 1 : n->attr->nto); i++) {
+      DimId from = dim_get(c->from->dims, n->attr->dims[n->op == OP_RENAME ? i : 0])->whole;
+      DimId to = dim_get(c->from->dims, n->attr->to[i])->whole;
       if (!c->rank[to]) c->rank[to] = c->rank[from];
       if (!c->rank[from]) c->rank[from] = c->rank[to];
     }
@@ -93,7 +93,7 @@ static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
     const DimList *all = &c->at.at[n->args[i]];
     if (!list_has_all(all, &c->at.at[n->args[1 - i]])) continue;
     *list = *all;
-    for (int j = 0; j < n->attr.ndims; j++) dims_remove(list, n->attr.dims[j]);
+    for (int j = 0; j < n->attr->ndims; j++) dims_remove(list, n->attr->dims[j]);
     return true;
   }
   return false;
@@ -136,7 +136,7 @@ static DimList order_gather(const Chooser *c, const Node *n) {
 }
 
 static DimList order_moved(const Node *n, DimList list) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   if (n->op == OP_SPLIT || n->op == OP_MERGE) {
     if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to))
       BUG("dims of a merge are apart");
@@ -155,7 +155,7 @@ static DimList order_moved(const Node *n, DimList list) {
 // to[1]. The offsets come just before the positions, so that values along the positions stay
 // contiguous.
 static DimList order_window(const Node *n, DimList list) {
-  const Attr *t = &n->attr;
+  const Attr *t = n->attr;
   int at = dims_index(&list, t->dims[0]);
   dims_remove(&list, t->dims[0]);
   if (t->nto) list_insert(&list, at, t->to[0]);
@@ -164,10 +164,10 @@ static DimList order_window(const Node *n, DimList list) {
 }
 
 static DimList order_source(const Chooser *c, const Node *n) {
-  if (op_is_decl(n->op)) return stored_order(c, n->attr.decl, &n->dims);
+  if (op_is_decl(n->op)) return stored_order(c, n->attr->decl, &n->dims);
   DimList list = {0};
   if (n->op == OP_VALUES)
-    for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);
+    for (int i = 0; i < n->attr->ndims; i++) list_insert(&list, i, n->attr->dims[i]);
   return n->op == OP_VALUES ? list : n->dims;
 }
 
@@ -175,8 +175,8 @@ DimList order_derived(const Node *n, const DimList *arg) {
   DimList list = *arg;
   if (op_row((Op)n->op)->cls == WINDOW) return order_window(n, list);
   if (op_row((Op)n->op)->cls != REGION) return order_moved(n, list);
-  if (n->op == OP_AT) dims_remove(&list, n->attr.dims[0]);
-  if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
+  if (n->op == OP_AT) dims_remove(&list, n->attr->dims[0]);
+  if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr->dims[0]);
   return list;
 }
 
@@ -191,7 +191,7 @@ static DimList order_matrix(const Chooser *c, const Node *n) {
   for (int i = 0; i < n->nargs; i++)
     for (int k = 0; k < c->at.at[n->args[i]].n; k++) {
       DimId d = c->at.at[n->args[i]].at[k];
-      if (dims_has(&n->dims, d) && !dims_has(&list, d) && !attr_names(&n->attr, d))
+      if (dims_has(&n->dims, d) && !dims_has(&list, d) && !attr_names(n->attr, d))
         list_insert(&list, list.n, d);
     }
   DimList rest = list_minus(&n->dims, &list);
@@ -205,7 +205,7 @@ DimList order_default(const Chooser *c, const Node *n) {
   case POINTWISE: return order_joined(c, n);
   case REDUCE: {
     DimList list = c->at.at[n->args[0]];
-    for (int i = 0; i < n->attr.ndims; i++) dims_remove(&list, n->attr.dims[i]);
+    for (int i = 0; i < n->attr->ndims; i++) dims_remove(&list, n->attr->dims[i]);
     return list;
   }
   case CONTRACT: return order_contract(c, n);

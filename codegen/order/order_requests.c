@@ -39,7 +39,7 @@ static void request_outputs(Chooser *c) {
 }
 
 static void request_through_move(Chooser *c, const Node *n, DimList requested, bool forced) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   if (n->op == OP_MERGE) {
     if (!requested.n && n->dims.n) requested = n->dims;
     if (list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
@@ -72,9 +72,9 @@ static void request_carries(Chooser *c) {
 }
 
 NodeId carry_of(const Chooser *c, NodeId scan, int i) {
-  RegionId loop = graph_node(c->from, scan)->attr.region;
+  RegionId loop = graph_node(c->from, scan)->attr->region;
   for (uint32_t k = c->carries.first[loop]; k < c->carries.first[loop + 1]; k++)
-    if (graph_node(c->from, c->carries.node[k])->attr.carry == (uint32_t)i)
+    if (graph_node(c->from, c->carries.node[k])->attr->carry == (uint32_t)i)
       return c->carries.node[k];
   return 0;
 }
@@ -88,18 +88,18 @@ static void request_through_region(Chooser *c, NodeId id) {
     if (carry && c->requested[carry].n) request(c, n->args[i], &c->requested[carry], true);
   }
   if (n->op == OP_COLLECT && requested.n) {
-    dims_remove(&requested, n->attr.dims[0]);
+    dims_remove(&requested, n->attr->dims[0]);
     request(c, n->args[1], &requested, false);
   }
   if (n->op != OP_AT) return;
   NodeId all = first_of(c, n->args[0]);
-  c->front[all] = n->attr.dims[0];
+  c->front[all] = n->attr->dims[0];
   Op of = (Op)graph_node(c->from, all)->op;
   bool pieces = of == OP_MERGE || of == OP_SPLIT || of == OP_AT; // no request: by precedence
   for (int i = 0; i < n->dims.n && pieces && requested.n < n->dims.n; i++)
     insert_ranked(c, &requested, n->dims.at[i]);
   if (!requested.n) return;
-  list_insert(&requested, 0, n->attr.dims[0]);
+  list_insert(&requested, 0, n->attr->dims[0]);
   request(c, n->args[0], &requested, false);
 }
 

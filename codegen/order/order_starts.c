@@ -16,7 +16,7 @@ static double *dim_weights(const OrderClasses *s) {
   for (DimId d = 1; d <= dim_count(g->dims); d++) w[d] = -(double)dim_get(g->dims, d)->size;
   for (uint32_t i = 1; i < s->use.n; i++) {
     const Node *x = graph_node(g, s->use.at[i].node);
-    if (x->op == OP_AT) w[x->attr.dims[0]] = 1e30;
+    if (x->op == OP_AT) w[x->attr->dims[0]] = 1e30;
     if (x->op != OP_CONTRACT) continue;
     for (int k = 0; k < x->dims.n; k++)
       if (dims_has(&graph_node(g, x->args[0])->dims, x->dims.at[k]) &&

@@ -128,8 +128,8 @@ static void clone_one(Remat *r, CloneSite c) {
       moves ? arena_printf(r->a, "%s; rematerialised for %s: memory is too short to keep it",
                            node->origin.why, backward ? "the backward pass" : "this micro-batch")
             : "remat: rematerialised";
-  NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr,
-                          node->instance + r->phase, why);
+  NodeId made =
+      graph_try(r->to, (Op)node->op, node->nargs, args, node->attr, node->instance + r->phase, why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);
   r->clone[c.in][c.of] = made;
 }
@@ -189,7 +189,7 @@ static NodeId rematerialise_step(Remat *r, NodeId n) {
   while (renamed.n) {
     const Node *rename = renamed.at[--renamed.n];
     r->to->origin = rename->origin;
-    marked = graph_add(r->to, OP_RENAME, 1, &marked, &rename->attr);
+    marked = graph_add(r->to, OP_RENAME, 1, &marked, rename->attr);
   }
   return marked;
 }

@@ -15,17 +15,17 @@
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
-  while (graph_node(g, x)->op == OP_RENAME && !attr_names(&graph_node(g, x)->attr, n->attr.dims[0]))
+  while (graph_node(g, x)->op == OP_RENAME && !attr_names(graph_node(g, x)->attr, n->attr->dims[0]))
     x = graph_node(g, x)->args[0];
   if (l->mirror[x] && x == n->args[0]) x = l->mirror[x];
   const Node *c = graph_node(g, x);
-  if (c->op != OP_COLLECT || c->attr.dims[0] != n->attr.dims[0]) return 0;
+  if (c->op != OP_COLLECT || c->attr->dims[0] != n->attr->dims[0]) return 0;
   const Node *scan = graph_node(g, c->args[0]);
-  return !scan->origin.backward && graph_node(g, c->args[1])->region == scan->attr.region ? x : 0;
+  return !scan->origin.backward && graph_node(g, c->args[1])->region == scan->attr->region ? x : 0;
 }
 
 static RegionId loop_of(const Graph *g, NodeId collect) {
-  return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
+  return graph_node(g, graph_node(g, collect)->args[0])->attr->region;
 }
 
 // Returns whether the loops around `from` and `back` allow that loop `back` is the backward loop of

@@ -256,7 +256,7 @@ static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *mark
 static bool has_gradients(const Marks *m) {
   bool any = false;
   for (NodeId n = 1; n <= m->count && !any; n++)
-    any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr.decl;
+    any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr->decl;
   return any;
 }
 

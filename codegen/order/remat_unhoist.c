@@ -54,39 +54,40 @@ static void find_users(Unhoist *s) {
 // result need not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
-  if (x->op != OP_CONTRACT || s->handed[n] || dim_in(t, x->attr.ndims, x->attr.dims)) return false;
+  if (x->op != OP_CONTRACT || s->handed[n] || dim_in(t, x->attr->ndims, x->attr->dims))
+    return false;
   int64_t bytes = 0;
   for (int i = 0; i < x->nargs; i++)
     if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
   bool only = bytes <= node_bytes(s->from, n);
   for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1] && only; i++) {
     const Node *user = node_of(s, s->user[i]);
-    only = user->op == OP_AT && user->attr.dims[0] == t;
+    only = user->op == OP_AT && user->attr->dims[0] == t;
   }
   return only;
 }
 
 static void copy_at(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n), *y = node_of(s, x->args[0]);
-  if (!is_lifted(s, x->args[0], x->attr.dims[0])) {
+  if (!is_lifted(s, x->args[0], x->attr->dims[0])) {
     s->map[n] = graph_copy(s->to, s->from, n, s->map);
     return;
   }
   NodeId args[MAX_ARGS];
   for (int i = 0; i < y->nargs; i++) {
-    bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr.dims[0]);
+    bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr->dims[0]);
     args[i] = steps ? graph_at(s->to, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
   }
   s->to->origin = y->origin;
   s->to->origin.backward = x->origin.backward;
-  s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
+  s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, y->attr);
 }
 
 // -- values that loops collect for readers outside ---------------------------------------------
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
-  return n->op == OP_RENAME && !attr_names(&n->attr, t);
+  return n->op == OP_RENAME && !attr_names(n->attr, t);
 }
 
 // Follows n to its argument as long as n is a cast, or a rename of other dims than t. Returns the
@@ -110,7 +111,7 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
   if (x->op == OP_SUM)
-    return dim_in(t, x->attr.ndims, x->attr.dims) && dtype_is_float((Dtype)x->type);
+    return dim_in(t, x->attr->ndims, x->attr->dims) && dtype_is_float((Dtype)x->type);
   bool good = x->op == OP_CONTRACT;
   for (int i = 0; i < x->nargs && good; i++) good = is_there(s, x->args[i], scan, t);
   return good;
@@ -121,7 +122,7 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
 // a time.
 static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
-  DimId t = node_of(s, collect)->attr.dims[0];
+  DimId t = node_of(s, collect)->attr->dims[0];
   Nodes todo = {0};
   vec_push(s->a, todo) = collect;
   while (todo.n) {
@@ -145,7 +146,7 @@ static void plan_sinks(Unhoist *s) {
     const Node *c = node_of(s, n);
     if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward)
       continue;
-    RegionId loop = node_of(s, c->args[0])->attr.region;
+    RegionId loop = node_of(s, c->args[0])->attr->region;
     Nodes sinks = {0};
     if (node_of(s, c->args[1])->region != loop || !find_sinks(s, n, &sinks)) continue;
     if (node_of(s, c->args[0])->nargs + (s->sums[loop] += sinks.n) > MAX_ARGS) continue;
@@ -191,7 +192,7 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
     return graph_at(s->to, loop, early(s, n));
   if (n == root) return s->map[x->args[1]];
   NodeId arg = step_of(s, x->args[0], loop);
-  return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
+  return graph_add(s->to, (Op)x->op, 1, &arg, x->attr);
 }
 
 // Returns a node that computes, in one iteration of the loop, the part of n for that iteration. n
@@ -201,10 +202,10 @@ static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];
   NodeId args[2];
-  Attr attr = x->attr;
+  Attr attr = *x->attr;
   if (sums) attr.dims = rest, attr.ndims = 0, attr.type = dtype_accumulator((Dtype)x->type);
-  for (int i = 0; i < x->attr.ndims && sums; i++)
-    if (x->attr.dims[i] != t) rest[attr.ndims++] = x->attr.dims[i];
+  for (int i = 0; i < x->attr->ndims && sums; i++)
+    if (x->attr->dims[i] != t) rest[attr.ndims++] = x->attr->dims[i];
   for (int i = 0; i < x->nargs; i++) args[i] = step_of(s, x->args[i], loop);
   s->to->origin = x->origin;
   if (x->op == OP_SUM) {
@@ -220,7 +221,7 @@ static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
 
 static void copy_scan(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n);
-  RegionId loop = x->attr.region;
+  RegionId loop = x->attr->region;
   DimId t = region_get(s->to, loop)->t;
   NodeId next[MAX_ARGS];
   int count = x->nargs;
@@ -237,7 +238,7 @@ static void copy_scan(Unhoist *s, NodeId n) {
     next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
   }
   s->to->origin = x->origin;
-  s->map[n] = graph_add(s->to, OP_SCAN, count, next, &x->attr);
+  s->map[n] = graph_add(s->to, OP_SCAN, count, next, x->attr);
 }
 
 static void copy_sunk(Unhoist *s, NodeId n) {

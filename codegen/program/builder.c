@@ -76,7 +76,7 @@ Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes) {
 }
 
 RegionId collect_loop(const Graph *g, NodeId collect) {
-  return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
+  return graph_node(g, graph_node(g, collect)->args[0])->attr->region;
 }
 
 Ref builder_ref(Builder *b, NodeId n) {
@@ -84,12 +84,12 @@ Ref builder_ref(Builder *b, NodeId n) {
   if (b->placed[n]) return b->place[n];
   if (op_is_view((Op)x->op)) {
     Ref of = builder_ref(b, view_of(b->g, n));
-    return x->op == OP_AT ? builder_step_ref(b, of, x->attr.region, node_bytes(b->g, n)) : of;
+    return x->op == OP_AT ? builder_step_ref(b, of, x->attr->region, node_bytes(b->g, n)) : of;
   }
   b->placed[n] = true;
   // A value that a guarded loop brings in stays where it is. The guard has a byte of its own, which
   // the copy writes before all workers.
-  if (carry_is_constant(b->g, b->scan, n) && x->attr.carry != 0)
+  if (carry_is_constant(b->g, b->scan, n) && x->attr->carry != 0)
     return b->place[n] = builder_ref(b, x->args[0]);
   if (b->collected_in[n]) {
     Ref all = builder_ref(b, b->collected_in[n]);

@@ -23,7 +23,7 @@ static NodeId alias_root(const Builder *b, NodeId n) {
 // Returns the node in whose memory the next value of `carry` is, 0 if the scan has none.
 static NodeId next_root(const Builder *b, NodeId scan, NodeId carry) {
   const Node *x = graph_node(b->g, scan);
-  uint32_t k = graph_node(b->g, carry)->attr.carry;
+  uint32_t k = graph_node(b->g, carry)->attr->carry;
   return k < x->nargs ? alias_root(b, x->args[k]) : 0;
 }
 
@@ -38,7 +38,7 @@ static bool collects(const Builder *b, NodeId n, NodeId of) {
 // still be without memory, and a COLLECT must need the values of all rounds.
 static bool wants_history(const Builder *b, NodeId scan, NodeId carry) {
   NodeId next = next_root(b, scan, carry);
-  RegionId loop = graph_node(b->g, scan)->attr.region;
+  RegionId loop = graph_node(b->g, scan)->attr->region;
   Slot short_loop;
   // a history has no value of a round that is skipped or left
   if (region_get(b->g, loop)->guarded || b->stop[loop]) return false;
@@ -90,7 +90,7 @@ static NodeId next_result(const Builder *b, RegionId loop, uint32_t at[2]) {
 }
 
 static void history_make(Builder *b, NodeId scan, NodeId carry) {
-  RegionId loop = graph_node(b->g, scan)->attr.region;
+  RegionId loop = graph_node(b->g, scan)->attr->region;
   const Region *region = region_get(b->g, loop);
   NodeId next = next_root(b, scan, carry);
   int64_t bytes = node_bytes(b->g, carry), rounds = dim_get(b->g->dims, region->t)->size;
@@ -115,7 +115,7 @@ void histories_place(Builder *b) {
   b->history = arena_array(b->a, uint32_t, graph_count(b->g) + 1);
   for (NodeId scan = 1; scan <= graph_count(b->g); scan++) {
     const Node *x = graph_node(b->g, scan);
-    RegionId loop = x->op == OP_SCAN ? x->attr.region : 0;
+    RegionId loop = x->op == OP_SCAN ? x->attr->region : 0;
     for (uint32_t i = b->carries.first[loop]; loop && i < b->carries.first[loop + 1]; i++)
       if (wants_history(b, scan, b->carries.node[i])) history_make(b, scan, b->carries.node[i]);
   }

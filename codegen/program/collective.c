@@ -45,7 +45,7 @@ static void part_halo(const Graph *g, const Attr *at, const DimList *to, CollPar
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *to = &b->f->order->at[n];
-  const Attr *at = &x->attr;
+  const Attr *at = x->attr;
   CollPart p = {.src = builder_ref(b, x->args[0]),
                 .dst = builder_ref(b, n),
                 .rank = to->n,
@@ -67,21 +67,21 @@ void collective_emit(Builder *b, const Group *g) {
   const Node *x = graph_node(b->g, g->node[0]);
   Instr in = {.kind = INSTR_COLLECTIVE};
   Collective *c = &in.u.collective;
-  *c = (Collective){.axes = x->attr.axes,
+  *c = (Collective){.axes = x->attr->axes,
                     .type = (Dtype)x->type,
-                    .monoid = x->attr.monoid,
+                    .monoid = x->attr->monoid,
                     .backward = x->origin.backward,
                     .pos = x->origin.pos,
                     .why = x->origin.why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
   if (x->op == OP_PERMUTE || x->op == OP_HALO) {
-    c->axes = axes_splitting(b->g, x->attr.dims, x->attr.ndims);
-    c->to = axes_splitting(b->g, x->attr.to, x->attr.nto);
+    c->axes = axes_splitting(b->g, x->attr->dims, x->attr->ndims);
+    c->to = axes_splitting(b->g, x->attr->to, x->attr->nto);
   }
   c->nparts = g->nnodes;
   c->part = arena_array(b->a, CollPart, g->nnodes);
   for (uint32_t i = 0; i < g->nnodes; i++) c->part[i] = collective_part(b, g->node[i]);
   c->bytes = coll_call_bytes(b->sizes, g->node, g->nnodes);
-  c->wire_bytes = coll_wire_bytes(c->kind, axes_size(b->g->mesh, x->attr.axes), c->bytes);
+  c->wire_bytes = coll_wire_bytes(c->kind, axes_size(b->g->mesh, x->attr->axes), c->bytes);
   vec_push(b->a, b->instr) = in;
 }

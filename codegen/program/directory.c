@@ -77,7 +77,7 @@ static void add_decl(Builder *b, DeclId d) {
 static void place_source(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   if (op_is_decl((Op)x->op) && x->op != OP_INPUT) {
-    b->place[n] = (Ref){.tensor = b->decl_tensor[x->attr.decl]};
+    b->place[n] = (Ref){.tensor = b->decl_tensor[x->attr->decl]};
     b->placed[n] = true;
   }
   if (x->op != OP_VALUES) return;
@@ -86,7 +86,7 @@ static void place_source(Builder *b, NodeId n) {
                   .type = (Dtype)x->type,
                   .of = -1,
                   .pos = x->origin.pos,
-                  .data = x->attr.data};
+                  .data = x->attr->data};
   t.at = (Ref){.tensor = (int32_t)b->tensor.n};
   set_dims(b, &t, &b->f->order->at[n], 0, NULL);
   b->place[n] = t.at;

@@ -68,7 +68,7 @@ static KLevel level_of_check(const Kernel *k, NodeId n) {
 // the status code that a failed check reports: 1 + the index of the check in Program.check.
 static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   const Node *x = graph_node(b->g, n);
-  const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
+  const Dim *dim = dim_get(b->g->dims, x->attr->dims[0]);
   Check c = {.value = x->origin.value, .dim = dim->name, .size = dim->size, .pos = x->origin.pos};
   KLevel level = level_of_check(built->kernel, n);
   if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer, &x->dims);
@@ -340,13 +340,13 @@ static OrderedKind ordered_kind(Op op) {
 void ordered_emit(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *from = &b->f->order->at[x->args[0]], *to = &b->f->order->at[n];
-  DimId along = x->attr.dims[0], result = x->attr.nto ? x->attr.to[0] : along;
+  DimId along = x->attr->dims[0], result = x->attr->nto ? x->attr->to[0] : along;
   Instr in = {.kind = INSTR_ORDERED};
   Ordered *o = &in.u.ordered;
   *o = (Ordered){.kind = ordered_kind((Op)x->op),
                  .type = (Dtype)graph_node(b->g, x->args[0])->type,
-                 .flags = x->attr.flags,
-                 .k = x->attr.nto ? dim_get(b->g->dims, result)->size : 0,
+                 .flags = x->attr->flags,
+                 .k = x->attr->nto ? dim_get(b->g->dims, result)->size : 0,
                  .src_step = order_stride(b->g, from, along),
                  .dst_step = order_stride(b->g, to, result)};
   o->n = builder_dim_size(b, along);

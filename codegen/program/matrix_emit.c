@@ -15,7 +15,7 @@ static void matrix_loops(Builder *b, NodeId n, MatrixCall *m) {
   NodeId right = x->nargs > 1 ? x->args[1] : 0;
   for (int i = 0; i < of->n; i++) {
     DimId d = of->at[i];
-    if (dim_in(d, 2, x->attr.dims)) continue;
+    if (dim_in(d, 2, x->attr->dims)) continue;
     m->batch[m->nbatch].count = builder_dim_size(b, d);
     m->batch[m->nbatch].a = stride_of(b, x->args[0], d);
     m->batch[m->nbatch].b =
@@ -24,7 +24,7 @@ static void matrix_loops(Builder *b, NodeId n, MatrixCall *m) {
   }
   for (int i = 0; right && i < b->f->order->at[right].n; i++) {
     DimId d = b->f->order->at[right].at[i];
-    if (d == x->attr.dims[0] || dims_has(of, d)) continue;
+    if (d == x->attr->dims[0] || dims_has(of, d)) continue;
     m->right[m->nright].count = builder_dim_size(b, d);
     m->right[m->nright].b = stride_of(b, right, d);
     m->right[m->nright++].dst = stride_of(b, n, d);
@@ -34,11 +34,11 @@ static void matrix_loops(Builder *b, NodeId n, MatrixCall *m) {
 void matrix_emit(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   NodeId a = x->args[0], right = x->nargs > 1 ? x->args[1] : 0;
-  DimId rows = x->attr.dims[0], columns = x->attr.dims[1];
+  DimId rows = x->attr->dims[0], columns = x->attr->dims[1];
   Instr in = {.kind = INSTR_MATRIX};
   MatrixCall *m = &in.u.matrix;
   *m = (MatrixCall){.type = (Dtype)graph_node(b->g, a)->type,
-                    .flags = x->attr.flags,
+                    .flags = x->attr->flags,
                     .m = dim_get(b->g->dims, rows)->size,
                     .n = dim_get(b->g->dims, columns)->size,
                     .a_row = stride_of(b, a, rows),
@@ -49,8 +49,8 @@ void matrix_emit(Builder *b, NodeId n) {
   if (result == MATRIX_SAME) m->dst_row = stride_of(b, n, rows);
   if (result == MATRIX_SAME) m->dst_column = stride_of(b, n, columns);
   if (result == MATRIX_SOLUTION) m->dst_row = stride_of(b, n, columns);
-  if (result == MATRIX_STACK) m->dst_row = stride_of(b, n, x->attr.to[0]);
-  if (result == MATRIX_STACK) m->dst_column = stride_of(b, n, x->attr.to[1]);
+  if (result == MATRIX_STACK) m->dst_row = stride_of(b, n, x->attr->to[0]);
+  if (result == MATRIX_STACK) m->dst_column = stride_of(b, n, x->attr->to[1]);
   matrix_loops(b, n, m);
   m->a = builder_ref(b, a);
   m->b = builder_ref(b, right ? right : a);

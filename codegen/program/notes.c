@@ -24,8 +24,8 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
 // Returns the flops of an operation on matrices: of the batch, with the other dims of a second
 // argument as columns on the right-hand side.
 static int64_t matrices_flops(const Graph *g, const Node *x, MatrixKind kind) {
-  double m = (double)dim_get(g->dims, x->attr.dims[0])->size,
-         n = (double)dim_get(g->dims, x->attr.dims[1])->size,
+  double m = (double)dim_get(g->dims, x->attr->dims[0])->size,
+         n = (double)dim_get(g->dims, x->attr->dims[1])->size,
          batch = (double)list_elements(g->dims, &graph_node(g, x->args[0])->dims) / (m * n),
          right = x->nargs > 1 ? (double)list_elements(g->dims, &x->dims) / (batch * n) : 0;
   return (int64_t)(batch * matrix_flops(kind, m, n, right));

@@ -45,7 +45,7 @@ static void open_one(Builder *b, RegionId r) {
   for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
     NodeId n = b->carries.node[i];
     const Node *x = graph_node(b->g, n);
-    if (region->guarded && x->attr.carry == 0) {
+    if (region->guarded && x->attr->carry == 0) {
       guard = builder_ref(b, n);
       outside = x->args[0];
     }
@@ -85,7 +85,7 @@ static void copy_carries(Builder *b, NodeId scan) {
     NodeId n = b->carries.node[i];
     if (b->history[n]) continue;
     carry_in_place(b, scan, n);
-    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[graph_node(b->g, n)->attr.carry]),
+    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[graph_node(b->g, n)->attr->carry]),
                  node_bytes(b->g, n));
   }
 }

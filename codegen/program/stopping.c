@@ -15,18 +15,18 @@
 // Returns the guard of the guarded loop that `scan` ends, as it is outside of the loop; 0: it is
 // not guarded.
 static NodeId guard_of(const Builder *b, NodeId scan) {
-  RegionId r = graph_node(b->g, scan)->attr.region;
+  RegionId r = graph_node(b->g, scan)->attr->region;
   if (!region_get(b->g, r)->guarded) return 0;
   for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
     const Node *c = graph_node(b->g, b->carries.node[i]);
-    if (c->attr.carry == 0) return c->args[0];
+    if (c->attr->carry == 0) return c->args[0];
   }
   return 0;
 }
 
 static bool is_number(const Graph *g, NodeId n, double number) {
   while (graph_node(g, n)->op == OP_BROADCAST) n = graph_node(g, n)->args[0];
-  return graph_node(g, n)->op == OP_CONST && graph_node(g, n)->attr.num[0] == number;
+  return graph_node(g, n)->op == OP_CONST && graph_node(g, n)->attr->num[0] == number;
 }
 
 // Returns the value that node n has if `go` is false: the start of a carry of a loop that `go`
@@ -86,12 +86,12 @@ static bool zero_after(const Builder *b, NodeId collect, NodeId scan, NodeId go)
 // has none.
 static NodeId alive_of(const Builder *b, NodeId scan) {
   const Node *s = graph_node(b->g, scan);
-  RegionId r = s->attr.region;
+  RegionId r = s->attr->region;
   for (uint32_t i = b->carries.first[r]; i < b->carries.first[r + 1]; i++) {
     NodeId n = b->carries.node[i];
     const Node *c = graph_node(b->g, n);
-    if (c->attr.carry >= s->nargs) continue;
-    const Node *next = graph_node(b->g, s->args[c->attr.carry]);
+    if (c->attr->carry >= s->nargs) continue;
+    const Node *next = graph_node(b->g, s->args[c->attr->carry]);
     if (next->op == OP_AND && is_read_by(next, n) && is_number(b->g, c->args[0], 1)) return n;
   }
   return 0;
@@ -99,7 +99,7 @@ static NodeId alive_of(const Builder *b, NodeId scan) {
 
 static NodeId stop_of(const Builder *b, NodeId scan) {
   const Graph *g = b->g;
-  RegionId r = graph_node(g, scan)->attr.region;
+  RegionId r = graph_node(g, scan)->attr->region;
   NodeId alive = region_get(g, r)->guarded ? 0 : alive_of(b, scan);
   if (!alive) return 0;
   NodeId go = carry_next(g, b->scan, alive);
@@ -117,7 +117,7 @@ void stops_find(Builder *b) {
   if (b->opt->gpu) return; // a step of a GPU has all rounds: the host does not know the condition
   for (NodeId n = 1; n <= graph_count(b->g); n++)
     if (graph_node(b->g, n)->op == OP_SCAN)
-      b->stop[graph_node(b->g, n)->attr.region] = stop_of(b, n);
+      b->stop[graph_node(b->g, n)->attr->region] = stop_of(b, n);
 }
 
 // -- pairs of loops -----------------------------------------------------------------------------

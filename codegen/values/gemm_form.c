@@ -29,8 +29,8 @@ bool contract_is_dot(const Graph *g, NodeId n) {
 bool contract_sums_are_short(const Graph *g, const Node *x, DimId c) {
   enum { SHORT_SUM = 32, LEAST_COLUMNS = 8 };
   int64_t terms = 1;
-  for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
-    terms *= dim_get(g->dims, x->attr.dims[i])->size;
+  for (int i = 0; i < x->attr->ndims && terms <= SHORT_SUM; i++)
+    terms *= dim_get(g->dims, x->attr->dims[i])->size;
   bool alone = dims_has(&graph_node(g, x->args[0])->dims, c) !=
                dims_has(&graph_node(g, x->args[1])->dims, c);
   return c && alone && dim_get(g->dims, c)->size >= LEAST_COLUMNS && terms <= SHORT_SUM;
@@ -162,11 +162,11 @@ int contract_panels(const Graph *g, const Order *order, NodeId n, DimList *colum
   const Node *x = graph_node(g, n);
   for (int i = 0; i < x->nargs && x->op == OP_CONTRACT && x->region; i++) {
     const Node *copy = graph_node(g, x->args[i]);
-    if (copy->region == x->region || copy->op != OP_BROADCAST || copy->attr.ndims ||
+    if (copy->region == x->region || copy->op != OP_BROADCAST || copy->attr->ndims ||
         graph_node(g, copy->args[0])->op != OP_SPLIT)
       continue;
     DimList last = order->at[x->args[i]];
-    while (last.n && !dim_in(last.at[last.n - 1], x->attr.ndims, x->attr.dims)) last.n--;
+    while (last.n && !dim_in(last.at[last.n - 1], x->attr->ndims, x->attr->dims)) last.n--;
     *columns = list_minus(&order->at[x->args[i]], &last);
     return i;
   }

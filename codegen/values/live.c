@@ -25,7 +25,7 @@ enum {
 // computed from other values too.
 static bool indices_of(const Live *l, const Node *n, Dims *out) {
   *out = (Dims){0};
-  if (n->op == OP_INDEX) return list_insert(out, 0, n->attr.dims[0]), true;
+  if (n->op == OP_INDEX) return list_insert(out, 0, n->attr->dims[0]), true;
   OpClass cls = op_row((Op)n->op)->cls;
   bool view = n->op == OP_RENAME || n->op == OP_SPLIT || n->op == OP_AT || n->op == OP_BROADCAST;
   if (n->op != OP_CONST && cls != POINTWISE && !view) return false;
@@ -34,10 +34,10 @@ static bool indices_of(const Live *l, const Node *n, Dims *out) {
     if (!l->indexed[n->args[i]] || out->n + more->n > MAX_RANK) return false;
     *out = list_union(out, more);
   }
-  for (int i = 0; i < n->attr.ndims && (n->op == OP_RENAME || n->op == OP_SPLIT); i++)
-    dims_remove(out, n->attr.dims[i]);
-  for (int i = 0; i < n->attr.nto && out->n < MAX_RANK; i++)
-    list_insert(out, out->n, n->attr.to[i]);
+  for (int i = 0; i < n->attr->ndims && (n->op == OP_RENAME || n->op == OP_SPLIT); i++)
+    dims_remove(out, n->attr->dims[i]);
+  for (int i = 0; i < n->attr->nto && out->n < MAX_RANK; i++)
+    list_insert(out, out->n, n->attr->to[i]);
   return true;
 }
 
@@ -134,7 +134,7 @@ static bool is_zero(Live *l, NodeId n) { return range_is(live_range(l, n, l->spa
 static Need need_of_user(Live *l, NodeId u, int i, int depth) {
   const Node *x = graph_node(l->g, u);
   if (x->op == OP_CONTRACT) return is_zero(l, x->args[1 - i]) ? NEED_FINITE : NEED_VALUE;
-  bool copies = x->op == OP_BROADCAST && !x->attr.ndims;
+  bool copies = x->op == OP_BROADCAST && !x->attr->ndims;
   if (op_row((Op)x->op)->cls != POINTWISE && !copies) return NEED_VALUE;
   if (op_row((Op)x->op)->flags & CHECKS) return NEED_VALUE;
   if (x->op == OP_WHERE && i) {
@@ -230,7 +230,7 @@ static bool fits(PieceSearch *s, const GemmForm *form) {
   s->sums = alone(&form->k, span);
   if (!s->sums && !alone(&form->m, span) && !alone(&form->n, span)) return false;
   s->columns = alone(&form->n, blocks);
-  s->p.rounds = !dims_has(&x->dims, blocks) && !dim_in(blocks, x->attr.ndims, x->attr.dims);
+  s->p.rounds = !dims_has(&x->dims, blocks) && !dim_in(blocks, x->attr->ndims, x->attr->dims);
   if (s->p.rounds) return live_has(s->l, s->n, blocks);
   return alone(&form->m, blocks) || alone(&form->n, blocks);
 }

@@ -135,7 +135,7 @@ static Range index_range(const Live *l, const Span *s, DimId d) {
 // Returns the range of the argument of n, a rename or split, at the positions of n.
 static Range through_view(Live *l, const Node *n, const Span *s, int depth) {
   Span under[MAX_RANK];
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   for (int i = 0; i < at->ndims; i++) {
     Range r = span_of(l, s, at->to[i]);
     for (int k = 1; n->op == OP_SPLIT && k < at->nto; k++)
@@ -159,8 +159,8 @@ static Range range_of(Live *l, NodeId id, const Span *s, int depth) {
   const Node *n = graph_node(l->g, id);
   Range x[MAX_ARGS] = {{0, 0}};
   switch ((int)n->op) {
-  case OP_CONST: return one(n->attr.num[0]);
-  case OP_INDEX: return index_range(l, s, n->attr.dims[0]);
+  case OP_CONST: return one(n->attr->num[0]);
+  case OP_INDEX: return index_range(l, s, n->attr->dims[0]);
   case OP_BROADCAST:
   case OP_AT: return live_range(l, n->args[0], s, depth);
   case OP_RENAME:

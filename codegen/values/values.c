@@ -40,7 +40,7 @@ static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->who
 // Follows n, a rename, merge or split of dims. If an old dim of n depends on the rows of the last
 // batch, records in `rows` which new dim does.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   if (n->op == OP_RENAME)
     for (int i = 0; i < at->ndims; i++)
       if (rows->at[full_dim(g, at->dims[i])]) rows->at[full_dim(g, at->to[i])] = true;

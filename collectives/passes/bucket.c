@@ -52,7 +52,7 @@ static bool gathers_params(const Bucketing *p, NodeId n) {
 // or bias. The gather must also take less than 1.25 times its latency.
 static bool is_small(const Bucketing *p, NodeId n) {
   if (node_bytes(p->g, n) > p->largest / 16) return false;
-  Axes axes = graph_node(p->g, n)->attr.axes;
+  Axes axes = graph_node(p->g, n)->attr->axes;
   double latency = coll_latency(p->machine, p->g->mesh, COLL_ALL_GATHER, axes);
   return coll_seconds(p->machine, p->g->mesh, COLL_ALL_GATHER, axes, node_bytes(p->g, n)) <
          1.25 * latency;
@@ -70,10 +70,10 @@ static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
   const Node *x = graph_node(p->g, n);
   memset(key, 0, sizeof *key);
   key->region = x->region, key->op = x->op, key->type = x->type;
-  key->instance = x->instance, key->monoid = x->attr.monoid;
+  key->instance = x->instance, key->monoid = x->attr->monoid;
   key->backward = x->origin.backward;
   key->params = gathers_params(p, n);
-  copy_axes(&key->axes, x->attr.axes);
+  copy_axes(&key->axes, x->attr->axes);
   if (key->params) {
     key->block = p->block && !x->origin.backward ? p->block[n] : 0;
     return true;
@@ -81,8 +81,8 @@ static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
   if (x->instance) return false;
   key->part = p->part ? p->part[n] : 0;
   if (x->op == OP_HALO) {
-    copy_axes(&key->halo[0], axes_of(p->g, x->attr.dims[0]));
-    copy_axes(&key->halo[1], axes_of(p->g, x->attr.to[0]));
+    copy_axes(&key->halo[0], axes_of(p->g, x->attr->dims[0]));
+    copy_axes(&key->halo[1], axes_of(p->g, x->attr->to[0]));
     return true;
   }
   return x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER || x->op == OP_ALL_GATHER;
@@ -117,9 +117,9 @@ static bool is_full(const Bucketing *p, OpenBucket *open, NodeId n) {
     return false;
   if (!open->full)
     open->full = coll_of((Op)x->op, &kind) &&
-                 coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes,
+                 coll_seconds(p->machine, p->g->mesh, kind, x->attr->axes,
                               kind == COLL_ALL_GATHER ? open->made : open->bytes) >
-                     5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
+                     5 * coll_latency(p->machine, p->g->mesh, kind, x->attr->axes);
   return open->full;
 }
 

@@ -34,7 +34,7 @@ static void wait_for(Bucketing *p, NodeId n, uint32_t bucket) {
 // when all its collectives are done.
 void level_find(Bucketing *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  if (node->op == OP_SCAN) p->level[n] = p->within[node->attr.region];
+  if (node->op == OP_SCAN) p->level[n] = p->within[node->attr->region];
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     uint32_t bucket = p->of[arg] ? p->of[arg] : p->after[arg];
@@ -97,7 +97,7 @@ static void find_places(Bucketing *p, Place *place) {
   for (uint32_t i = 0; i < n; i++) {
     NodeId u = order[i];
     const Node *node = graph_node(p->g, u);
-    if (node->op == OP_SCAN) last[u] = within[node->attr.region];
+    if (node->op == OP_SCAN) last[u] = within[node->attr->region];
     for (int k = 0; k < node->nargs; k++) {
       NodeId arg = node->args[k];
       if (p->of[arg] && p->bucket.at[p->of[arg] - 1].level >= p->level[u])

@@ -16,7 +16,8 @@ static void axes_join(Axes *s, Axes more) {
 // Returns the mesh axes that split any dim of the operand of collective n.
 static Axes source_axes(const Graph *g, const Node *n) {
   Axes all = {0};
-  for (int i = 0; i < n->attr.ndims; i++) axes_join(&all, dim_get(g->dims, n->attr.dims[i])->axes);
+  for (int i = 0; i < n->attr->ndims; i++)
+    axes_join(&all, dim_get(g->dims, n->attr->dims[i])->axes);
   return all;
 }
 
@@ -60,9 +61,9 @@ typedef struct Along {
 // among them. Processors with other coordinates on such an axis receive from another copy of the
 // block.
 static Axes served_axes(const Graph *g, const Node *n, int i) {
-  Axes want = dim_get(g->dims, n->attr.to[i])->axes, split = source_axes(g, n), out = {0};
+  Axes want = dim_get(g->dims, n->attr->to[i])->axes, split = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
-    if (axes_has(n->attr.axes, want.at[k]) && axes_has(split, want.at[k]))
+    if (axes_has(n->attr->axes, want.at[k]) && axes_has(split, want.at[k]))
       out.at[out.n++] = want.at[k];
   return out;
 }
@@ -129,10 +130,10 @@ static int64_t *ranks_in(Arena *a, const Mesh *mesh, Axes in, Axes of) {
 }
 
 static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
-  Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr.dims[i])->axes,
-       want = dim_get(g->dims, n->attr.to[i])->axes;
-  const BlockInterval *source_blocks = intervals(a, g, n->attr.dims[i]),
-                      *read = intervals(a, g, n->attr.to[i]);
+  Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr->dims[i])->axes,
+       want = dim_get(g->dims, n->attr->to[i])->axes;
+  const BlockInterval *source_blocks = intervals(a, g, n->attr->dims[i]),
+                      *read = intervals(a, g, n->attr->to[i]);
   Along out = {.axes = have};
   axes_join(&out.axes, want);
   int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
@@ -185,16 +186,16 @@ static void fill_sent(Arena *scratch, const Graph *g, const Node *n, int64_t *se
   Axes split = source_axes(g, n), seen = {0};
   int64_t replicas = 1;
   Along along[MAX_RANK];
-  for (int i = 0; i < n->attr.nto; i++) {
+  for (int i = 0; i < n->attr->nto; i++) {
     along[i] = along_dim(scratch, g, n, i);
     axes_join(&seen, served_axes(g, n, i));
   }
-  for (int k = 0; k < n->attr.axes.n; k++)
-    if (axes_has(split, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k]))
-      replicas *= g->mesh->axis[n->attr.axes.at[k]].size;
-  for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
-    int64_t from = axes_peer(g->mesh, n->attr.axes, 0, k), all = replicas, own = 1;
-    for (int i = 0; i < n->attr.nto; i++) {
+  for (int k = 0; k < n->attr->axes.n; k++)
+    if (axes_has(split, n->attr->axes.at[k]) && !axes_has(seen, n->attr->axes.at[k]))
+      replicas *= g->mesh->axis[n->attr->axes.at[k]].size;
+  for (int64_t k = 0; k < axes_size(g->mesh, n->attr->axes); k++) {
+    int64_t from = axes_peer(g->mesh, n->attr->axes, 0, k), all = replicas, own = 1;
+    for (int i = 0; i < n->attr->nto; i++) {
       int64_t r = axes_rank(g->mesh, along[i].axes, from);
       all *= along[i].taken[r];
       own *= along[i].own[r];
@@ -206,9 +207,9 @@ static void fill_sent(Arena *scratch, const Graph *g, const Node *n, int64_t *se
 // Returns Moved.sent of permute or halo n, computed once for all nodes that move alike.
 static const int64_t *sent_of(CollSizes *s, const Node *n) {
   for (uint32_t i = 0; i < s->moved.n; i++)
-    if (moves_alike(s->moved.at[i].attr, &n->attr)) return s->moved.at[i].sent;
+    if (moves_alike(s->moved.at[i].attr, n->attr)) return s->moved.at[i].sent;
   Arena *scratch = arena_new();
-  Moved new = {&n->attr, arena_array(s->a, int64_t, axes_size(s->g->mesh, n->attr.axes))};
+  Moved new = {n->attr, arena_array(s->a, int64_t, axes_size(s->g->mesh, n->attr->axes))};
   fill_sent(scratch, s->g, n, new.sent);
   arena_free(scratch);
   vec_push(s->a, s->moved) = new;
@@ -220,7 +221,7 @@ static const int64_t *sent_of(CollSizes *s, const Node *n) {
 static int64_t rest_bytes(const Graph *g, NodeId id) {
   const Node *n = graph_node(g, id);
   int64_t rest = node_bytes(g, id);
-  for (int i = 0; i < n->attr.nto; i++) rest /= dim_get(g->dims, n->attr.to[i])->size;
+  for (int i = 0; i < n->attr->nto; i++) rest /= dim_get(g->dims, n->attr->to[i])->size;
   return rest;
 }
 
@@ -228,7 +229,7 @@ static int64_t rest_bytes(const Graph *g, NodeId id) {
 // over all processors.
 static int64_t moved_bytes(CollSizes *s, const NodeId *node, uint32_t n) {
   Arena *scratch = arena_new();
-  int64_t group = axes_size(s->g->mesh, graph_node(s->g, node[0])->attr.axes), most = 0;
+  int64_t group = axes_size(s->g->mesh, graph_node(s->g, node[0])->attr->axes), most = 0;
   int64_t *sent = arena_array(scratch, int64_t, group);
   for (uint32_t i = 0; i < n; i++) {
     const int64_t *each = sent_of(s, graph_node(s->g, node[i])), rest = rest_bytes(s->g, node[i]);

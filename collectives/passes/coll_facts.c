@@ -68,7 +68,7 @@ static const char *value_names(Arena *a, const Graph *g, const Bucket *b) {
 static CollFact fact_of(Arena *a, const Graph *g, CollSizes *sizes, const Bucket *b,
                         const Machine *machine) {
   const Node *first = graph_node(g, b->node[0]);
-  CollFact f = {.axes = first->attr.axes,
+  CollFact f = {.axes = first->attr->axes,
                 .type = (Dtype)first->type,
                 .times = 1,
                 .backward = first->origin.backward,

@@ -34,12 +34,12 @@ static bool inverse(const Node *a, const Node *b) {
                                {OP_ALL_TO_ALL, OP_ALL_TO_ALL},
                                {OP_PERMUTE, OP_PERMUTE}};
   for (size_t i = 0; i < countof(pair); i++) {
-    if (a->op != pair[i][0] || b->op != pair[i][1] || a->attr.ndims != b->attr.ndims) continue;
+    if (a->op != pair[i][0] || b->op != pair[i][1] || a->attr->ndims != b->attr->ndims) continue;
     if (a->op == OP_ALL_TO_ALL) // the gathered dim is split again
-      return a->attr.dims[0] == b->attr.to[1] && a->attr.to[0] == b->attr.dims[1] &&
-             a->attr.dims[1] == b->attr.to[0] && a->attr.to[1] == b->attr.dims[0];
-    return same_list(a->attr.dims, b->attr.to, a->attr.ndims) &&
-           same_list(a->attr.to, b->attr.dims, a->attr.ndims);
+      return a->attr->dims[0] == b->attr->to[1] && a->attr->to[0] == b->attr->dims[1] &&
+             a->attr->dims[1] == b->attr->to[0] && a->attr->to[1] == b->attr->dims[0];
+    return same_list(a->attr->dims, b->attr->to, a->attr->ndims) &&
+           same_list(a->attr->to, b->attr->dims, a->attr->ndims);
   }
   return false;
 }
@@ -64,7 +64,7 @@ static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
     const Node *node = graph_node(g, n);
     if (node->op == like->op && node->nargs == 1 && node->args[0] == x &&
         node->type == like->type && node->instance == like->instance &&
-        same_attr(&node->attr, &like->attr))
+        same_attr(node->attr, like->attr))
       return n;
   }
   return 0;
@@ -91,33 +91,33 @@ static NodeId kept_in_loop(Share *s, NodeId n) {
       move[moves++] = x;
   }
   const Node *collect = graph_node(g, x);
-  DimId t = collect->attr.dims[0];
-  if (attr_names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t))
+  DimId t = collect->attr->dims[0];
+  if (attr_names(graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr->dims[0] != t))
     return 0;
   for (x = collect->args[1]; x && moves > 0;) {
     const Node *like = graph_node(g, move[--moves]);
-    x = attr_names(&like->attr, t) ? 0 : node_like(g, x, like);
+    x = attr_names(like->attr, t) ? 0 : node_like(g, x, like);
   }
   if (x) x = node_like(g, x, graph_node(g, n));
   if (!x || !s->map[x]) return 0;
   NodeId kept = graph_add(s->out, OP_COLLECT, 2, (NodeId[]){s->map[collect->args[0]], s->map[x]},
-                          &collect->attr);
-  return step ? graph_add(s->out, OP_AT, 1, &kept, &graph_node(g, step)->attr) : kept;
+                          collect->attr);
+  return step ? graph_add(s->out, OP_AT, 1, &kept, graph_node(g, step)->attr) : kept;
 }
 
 static NodeId rewrite(Share *s, NodeId n) {
   const Node *b = graph_node(s->g, n), *a = graph_node(s->g, b->args[0]);
   if (inverse(a, b)) return s->map[a->args[0]];
-  Attr attr = b->attr;
+  Attr attr = *b->attr;
   NodeId x = a->op == OP_ALL_REDUCE ? s->map[a->args[0]] : 0;
-  if (a->op == OP_ALL_REDUCE && b->op == OP_ALL_REDUCE && a->attr.monoid == b->attr.monoid &&
+  if (a->op == OP_ALL_REDUCE && b->op == OP_ALL_REDUCE && a->attr->monoid == b->attr->monoid &&
       s->users[b->args[0]] == 1) {
-    attr.axes = joined(a->attr.axes, b->attr.axes);
+    attr.axes = joined(a->attr->axes, b->attr->axes);
     return graph_add(s->out, OP_ALL_REDUCE, 1, &x, &attr);
   }
   if (a->op == OP_ALL_REDUCE && b->op == OP_SLICE_OWN && s->users[b->args[0]] == 1 &&
-      axes_equal(a->attr.axes, joined(b->attr.axes, (Axes){0}))) {
-    attr.monoid = a->attr.monoid;
+      axes_equal(a->attr->axes, joined(b->attr->axes, (Axes){0}))) {
+    attr.monoid = a->attr->monoid;
     s->out->origin.why = a->origin.why;
     return graph_add(s->out, OP_REDUCE_SCATTER, 1, &x, &attr);
   }

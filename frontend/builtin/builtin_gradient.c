@@ -11,7 +11,7 @@ static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) 
 static bool is_zero(const Build *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   if (x->op == OP_BROADCAST) x = graph_node(b->g, x->args[0]);
-  return x->op == OP_CONST && x->attr.num[0] == 0;
+  return x->op == OP_CONST && x->attr->num[0] == 0;
 }
 
 // Returns the gradient by a weak value, one without a type of its own. It has two nodes: out[0] is

@@ -281,9 +281,10 @@ static NodeId refilled(Build *b, const Ast *e, NodeId n) {
   if (graph_node(b->g, n)->op != OP_WINDOW || !fills_zero(b, e, &operand)) return n;
   Node window = *graph_node(b->g, n);
   NodeId x = refilled(b, operand, window.args[0]);
-  window.attr.num[0] = least_value((Dtype)window.type);
+  Attr attr = *window.attr;
+  attr.num[0] = least_value((Dtype)window.type);
   b->g->origin.pos = e->pos;
-  return graph_add(b->g, OP_WINDOW, 1, &x, &window.attr);
+  return graph_add(b->g, OP_WINDOW, 1, &x, &attr);
 }
 
 Value builtin_max(Build *b, const Call *c) {

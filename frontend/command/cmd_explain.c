@@ -63,7 +63,7 @@ static int find_same(const Explain *e, const char *name) {
     // Skip names of declarations: after `x = f(x)` the ledger lists the declared input as x, not
     // the value f(x).
     DeclId d = graph_find_decl(g, other);
-    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d))
+    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr->decl == d))
       found = explained_find(e->values, other);
   }
   return found;

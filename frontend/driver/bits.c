@@ -27,14 +27,14 @@ static bool is_looked_up(const Graph *g, const Node *n) {
 // Returns whether n combines floats of several processors.
 static bool is_apart(const Graph *g, const Node *n) {
   return (n->op == OP_ALL_REDUCE || n->op == OP_REDUCE_SCATTER) && is_float(n) &&
-         adds(n->attr.monoid) && !is_looked_up(g, n);
+         adds(n->attr->monoid) && !is_looked_up(g, n);
 }
 
 // Returns whether n adds or multiplies floats in an order that may depend on the sizes of blocks.
 static bool is_sum(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
   if (!is_float(n)) return false;
-  if (n->op == OP_SCATTER_ADD) return n->attr.monoid != MONOID_MAX;
+  if (n->op == OP_SCATTER_ADD) return n->attr->monoid != MONOID_MAX;
   return (row->cls == REDUCE || row->cls == CONTRACT || row->cls == ORDERED) && adds(row->monoid);
 }
 
@@ -48,7 +48,7 @@ static bool has_block(const Graph *g, const Node *n) {
 // elements of other processors.
 static bool is_resized(const Graph *g, const Node *n) {
   bool converts = n->op == OP_ALL_REDUCE || n->op == OP_REDUCE_SCATTER;
-  if (converts) return is_float(n) && adds(n->attr.monoid) && is_looked_up(g, n);
+  if (converts) return is_float(n) && adds(n->attr->monoid) && is_looked_up(g, n);
   if (!is_sum(n)) return false;
   bool any = has_block(g, n);
   for (int i = 0; i < n->nargs; i++) any |= has_block(g, graph_node(g, n->args[i]));
@@ -80,8 +80,8 @@ static bool spread(const Graph *g, NodeId n, const NodeId *scan, bool *other) {
   const Node *x = graph_node(g, n);
   bool any = false;
   for (int i = 0; i < x->nargs; i++) any |= other[x->args[i]];
-  if (x->op == OP_CARRY && scan[x->attr.region])
-    any |= other[graph_node(g, scan[x->attr.region])->args[x->attr.carry]];
+  if (x->op == OP_CARRY && scan[x->attr->region])
+    any |= other[graph_node(g, scan[x->attr->region])->args[x->attr->carry]];
   bool fresh = any && !other[n];
   other[n] |= any;
   return fresh;
@@ -91,7 +91,7 @@ static bool spread(const Graph *g, NodeId n, const NodeId *scan, bool *other) {
 static void spread_all(Arena *a, const Graph *g, bool *other) {
   NodeId *scan = arena_array(a, NodeId, g->region.n + 1);
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (graph_node(g, n)->op == OP_SCAN) scan[graph_node(g, n)->attr.region] = n;
+    if (graph_node(g, n)->op == OP_SCAN) scan[graph_node(g, n)->attr->region] = n;
   for (bool more = true; more;) {
     more = false;
     for (NodeId n = 1; n <= graph_count(g); n++) more |= spread(g, n, scan, other);

@@ -14,7 +14,7 @@
 static NodeId behind(const Graph *g, NodeId id) {
   for (;;) {
     const Node *n = graph_node(g, id);
-    bool part = n->op == OP_WINDOW && n->attr.nto == 0;
+    bool part = n->op == OP_WINDOW && n->attr->nto == 0;
     if (n->op != OP_CAST && n->op != OP_BOUND && n->op != OP_RENAME && !part) return id;
     id = n->args[0];
   }
@@ -23,13 +23,13 @@ static NodeId behind(const Graph *g, NodeId id) {
 // Returns the input that node `id` is, or NULL.
 static const char *input_at(const Graph *g, NodeId id) {
   const Node *n = graph_node(g, behind(g, id));
-  return n->op == OP_INPUT ? g->decl.at[n->attr.decl - 1].name : NULL;
+  return n->op == OP_INPUT ? g->decl.at[n->attr->decl - 1].name : NULL;
 }
 
 // Returns the dim whose positions node `id` has as its values: argmax[d](...) or index[d]. Else 0.
 static DimId positions_at(const Graph *g, NodeId id) {
   const Node *n = graph_node(g, behind(g, id));
-  if (n->op == OP_ARGMAX && n->attr.ndims == 1) return n->attr.dims[0];
+  if (n->op == OP_ARGMAX && n->attr->ndims == 1) return n->attr->dims[0];
   return n->op == OP_INDEX && n->dims.n == 1 ? n->dims.at[0] : 0;
 }
 
@@ -71,9 +71,9 @@ ClassNames input_classes(Session *s, const char *input) {
 static bool fit(Session *s, const Graph *g, const char *input, uint32_t n, Pos at) {
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *x = graph_node(g, id);
-    if (x->op != OP_BOUND || x->attr.ndims != 1) continue;
+    if (x->op != OP_BOUND || x->attr->ndims != 1) continue;
     const char *of = input_at(g, x->args[0]);
-    const Dim *d = dim_get(g->dims, x->attr.dims[0]);
+    const Dim *d = dim_get(g->dims, x->attr->dims[0]);
     if (!of || strcmp(of, input) != 0 || d->size >= (int64_t)n) continue;
     diag_error(s->diag, DIAG_DATA_SHAPE, at,
                "%s has %u classes and is an index of dim '%s', whose size is %lld", input, n,
@@ -102,9 +102,9 @@ bool classes_listed_fit(Session *s) {
 
 // Returns the input that the node uses as an index into the dim `name`, or compares with one.
 static const char *indexes(const Graph *g, const Node *n, const char *name) {
-  if (n->op == OP_BOUND && n->attr.ndims == 1)
-    return strcmp(dim_get(g->dims, n->attr.dims[0])->name, name) == 0 ? input_at(g, n->args[0])
-                                                                      : NULL;
+  if (n->op == OP_BOUND && n->attr->ndims == 1)
+    return strcmp(dim_get(g->dims, n->attr->dims[0])->name, name) == 0 ? input_at(g, n->args[0])
+                                                                       : NULL;
   for (int i = 0; n->op == OP_EQ && i < 2; i++) {
     DimId d = positions_at(g, n->args[i]);
     if (d && strcmp(dim_get(g->dims, d)->name, name) == 0) return input_at(g, n->args[1 - i]);

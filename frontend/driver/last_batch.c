@@ -33,10 +33,10 @@ static bool node_fits(const Graph *g, const Node *n, const bool *dim) {
   OpRows rule = op_row((Op)n->op)->rows;
   int from = rule == ROWS_SLOWEST;
   if (rule == ROWS_ANY) return true;
-  if (op_row((Op)n->op)->cls == REGION && n->attr.region && dim[region_get(g, n->attr.region)->t])
+  if (op_row((Op)n->op)->cls == REGION && n->attr->region && dim[region_get(g, n->attr->region)->t])
     return false;
-  return !rows_after(dim, n->attr.ndims, n->attr.dims, from) &&
-         !rows_after(dim, n->attr.nto, n->attr.to, from);
+  return !rows_after(dim, n->attr->ndims, n->attr->dims, from) &&
+         !rows_after(dim, n->attr->nto, n->attr->to, from);
 }
 
 static bool ops_fit(const Graph *g, const bool *dim) {
@@ -54,7 +54,7 @@ static bool same_bytes(const void *x, const void *y, size_t n) {
 static bool node_same(const Node *x, const Node *y) {
   return x->op == y->op && x->type == y->type && x->nargs == y->nargs && x->region == y->region &&
          dims_equal(&x->dims, &y->dims) &&
-         same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_equal(&x->attr, &y->attr);
+         same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_equal(x->attr, y->attr);
 }
 
 static bool decl_same(const Decl *x, const Decl *y) {
@@ -107,8 +107,8 @@ static bool sizes_fit_rows(const Graph *whole, const Graph *last, const bool *di
              dim_get(last->dims, over)->size};
   for (NodeId i = 1; i <= graph_count(whole); i++) {
     const Node *n = graph_node(whole, i);
-    if (!list_fits(&s, n->dims.n, n->dims.at) || !list_fits(&s, n->attr.ndims, n->attr.dims) ||
-        !list_fits(&s, n->attr.nto, n->attr.to))
+    if (!list_fits(&s, n->dims.n, n->dims.at) || !list_fits(&s, n->attr->ndims, n->attr->dims) ||
+        !list_fits(&s, n->attr->nto, n->attr->to))
       return false;
   }
   return true;

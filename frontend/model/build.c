@@ -252,7 +252,7 @@ static DeclId state_of(Build *b, const Ast *s) {
   const Binding *bound = binding_find(b, s->text);
   if (bound && bound->value.kind == VALUE_TENSOR) {
     const Node *n = graph_node(b->g, bound->value.node);
-    if (n->op == OP_STATE) return n->attr.decl;
+    if (n->op == OP_STATE) return n->attr->decl;
   }
   DeclId d = (DeclId)(uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, s->text));
   if (!d && !b->frame->fn) d = (DeclId)(uintptr_t)map_get(&b->decls, s->text);

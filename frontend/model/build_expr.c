@@ -462,7 +462,7 @@ bool build_string(Build *b, const Ast *e, const char **out) {
 bool value_is_truth(const Build *b, const Value *v, bool *out) {
   if (v->kind != VALUE_TENSOR) return false;
   const Node *n = graph_node(b->g, v->node);
-  *out = n->attr.num[0] != 0;
+  *out = n->attr->num[0] != 0;
   return n->op == OP_CONST && n->type == TYPE_BOOL;
 }
 

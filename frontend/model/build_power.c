@@ -37,10 +37,10 @@ static Range of_values(const Attr *t) {
 
 static Range of_source(const Build *b, const Node *n) {
   switch ((Op)n->op) {
-  case OP_CONST: return (Range){n->attr.num[0], n->attr.num[0]};
-  case OP_INDEX: return (Range){0, (double)dim_get(b->g->dims, n->attr.dims[0])->size - 1};
+  case OP_CONST: return (Range){n->attr->num[0], n->attr->num[0]};
+  case OP_INDEX: return (Range){0, (double)dim_get(b->g->dims, n->attr->dims[0])->size - 1};
   case OP_STEP: return (Range){0, any_i32.hi};
-  case OP_VALUES: return of_values(&n->attr);
+  case OP_VALUES: return of_values(n->attr);
   default: return any_i32;
   }
 }

@@ -109,7 +109,7 @@ static NodeId argument(const Precision *p, const Node *n, int k, Dtype type) {
 static NodeId copy(const Precision *p, NodeId id) {
   const Node *n = graph_node(p->from, id);
   NodeId args[MAX_ARGS];
-  Attr attr = n->attr;
+  Attr attr = *n->attr;
   bool product = is_product(n) && p->depends[id];
   Dtype type = product ? p->narrow_type : computed_in(p, id);
   p->to->origin = n->origin;

@@ -39,7 +39,7 @@ static DeclId parameter_of(const Graph *g, NodeId n) {
   for (;;) {
     const Node *node = graph_node(g, n);
     switch (node->op) {
-    case OP_PARAM: return node->attr.decl;
+    case OP_PARAM: return node->attr->decl;
     case OP_CAST:
     case OP_RENAME:
     case OP_SPLIT:
@@ -145,8 +145,8 @@ static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
   for (int i = 0; i < d->rank && i < (int)z->ast->ndims; i++) {
     const char *name = z->ast->dims[i].name;
     bool summed = false;
-    for (int k = 0; k < contraction->attr.ndims; k++)
-      summed |= contraction->attr.dims[k] == d->dims[i];
+    for (int k = 0; k < contraction->attr->ndims; k++)
+      summed |= contraction->attr->dims[k] == d->dims[i];
     const char **side = summed ? &in : &out;
     *side = arena_printf(b->a, "%s%s%s", *side, **side ? ", " : "", name);
     dims = arena_printf(b->a, "%s%s%s", dims, *dims ? ", " : "", name);

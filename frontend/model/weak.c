@@ -97,13 +97,14 @@ static bool turns(Build *b, NodeId id, const NodeId *now) {
 
 // Adds a copy of the source node `id` in `type`, from its exact numbers.
 static NodeId source_in(Build *b, NodeId id, Dtype type) {
-  Node n = *graph_node(b->g, id);
-  n.attr.type = type;
-  double exact = n.op == OP_CONST && n.attr.tag ? b->model->numbers.at[n.attr.tag - 1].number
-                                                : graph_exact(b->g, id);
-  if (n.op == OP_CONST) n.attr.num[0] = dtype_round(type, exact);
-  if (n.op == OP_VALUES && exact_values(b, id)) n.attr.data = exact_values(b, id);
-  return graph_add(b->g, (Op)n.op, 0, NULL, &n.attr);
+  const Node n = *graph_node(b->g, id);
+  Attr attr = *n.attr;
+  attr.type = type;
+  double exact = n.op == OP_CONST && n.attr->tag ? b->model->numbers.at[n.attr->tag - 1].number
+                                                 : graph_exact(b->g, id);
+  if (n.op == OP_CONST) attr.num[0] = dtype_round(type, exact);
+  if (n.op == OP_VALUES && exact_values(b, id)) attr.data = exact_values(b, id);
+  return graph_add(b->g, (Op)n.op, 0, NULL, &attr);
 }
 
 // Adds a copy of node `id` that computes in `type`. now[x] is the copy of node x, or 0.
@@ -117,9 +118,10 @@ static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   if (n.op == OP_CAST) return graph_cast(g, n.args[0], type);
   for (int i = 0; i < n.nargs; i++) args[i] = now[n.args[i]] ? now[n.args[i]] : n.args[i];
   if (n.op == OP_MEAN) args[0] = graph_cast(g, args[0], type);
-  if (n.op == OP_CONTRACT) n.attr.type = type;
-  if (op_row((Op)n.op)->cls == WINDOW && exact_values(b, id)) n.attr.num[0] = *exact_values(b, id);
-  return graph_add(g, (Op)n.op, n.nargs, args, &n.attr);
+  Attr attr = *n.attr;
+  if (n.op == OP_CONTRACT) attr.type = type;
+  if (op_row((Op)n.op)->cls == WINDOW && exact_values(b, id)) attr.num[0] = *exact_values(b, id);
+  return graph_add(g, (Op)n.op, n.nargs, args, &attr);
 }
 
 // Returns the nodes that may have to be built again for node `id`: those with a path of weak floats

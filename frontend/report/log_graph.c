@@ -38,10 +38,10 @@ static const char *node_name(const Session *s, const Graph *g, NodeId id, const 
 
 static void put_inputs(const Session *s, const Graph *g, const Node *n, int64_t r,
                        const char *const *place, Proto *out) {
-  bool meets = op_row((Op)n->op)->cls == COLLECTIVE && n->attr.axes.n > 0;
-  int64_t group = meets ? axes_size(g->mesh, n->attr.axes) : 1;
+  bool meets = op_row((Op)n->op)->cls == COLLECTIVE && n->attr->axes.n > 0;
+  int64_t group = meets ? axes_size(g->mesh, n->attr->axes) : 1;
   for (int64_t k = 0; k < group; k++) {
-    int64_t peer = meets ? axes_peer(g->mesh, n->attr.axes, r, k) : r;
+    int64_t peer = meets ? axes_peer(g->mesh, n->attr->axes, r, k) : r;
     for (int i = 0; i < n->nargs; i++)
       proto_text(out, NODE_INPUT, node_name(s, g, n->args[i], place[peer]));
   }

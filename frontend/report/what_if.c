@@ -104,7 +104,7 @@ static void list_pins(Asker *k) {
     bool seen = graph_node(g, n)->op != OP_PIN;
     for (uint32_t i = 0; i < list.n; i++) seen |= same_place(list.at[i].pos, pos);
     if (!seen)
-      vec_push(a, list) = (PinPlace){pos, graph_node(g, n)->attr.axes,
+      vec_push(a, list) = (PinPlace){pos, graph_node(g, n)->attr->axes,
                                      arena_printf(a, "layout(...) at line %u", pos.line)};
   }
   k->w->pin = list.at;

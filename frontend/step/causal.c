@@ -85,8 +85,8 @@ static TimeSet in_slots(Search *s, NodeId id, const Slots *slots) {
 // Returns the set of a sum, or another reduction, over dims of values with the set `set`.
 static TimeSet reduced(Search *s, NodeId id, const Node *n, TimeSet set) {
   Slots slots;
-  for (int i = 0; i < n->attr.ndims; i++) {
-    DimId d = n->attr.dims[i];
+  for (int i = 0; i < n->attr->ndims; i++) {
+    DimId d = n->attr->dims[i];
     if (!(set & bit(s, d))) continue;
     DimId t = bound_of(s, n, d);
     if (!t && set == bit(s, d) && slots_filled(s->c, n, d, &slots)) return in_slots(s, id, &slots);
@@ -117,8 +117,8 @@ static TimeSet slotted(Search *s, NodeId id, const Node *n) {
     slots_rename(n, own, &renamed);
     return in_slots(s, id, &renamed);
   }
-  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++)
-    if (dim_in(n->attr.dims[i], own->n, own->now)) return TIME_LATER;
+  for (int i = 0; i < n->attr->ndims && (cls == REDUCE || cls == CONTRACT); i++)
+    if (dim_in(n->attr->dims[i], own->n, own->now)) return TIME_LATER;
   bool kept = cls == POINTWISE || cls == REDUCE || cls == CONTRACT || n->op == OP_BROADCAST ||
               n->op == OP_PIN;
   return kept ? in_slots(s, id, own) : TIME_LATER;
@@ -126,33 +126,33 @@ static TimeSet slotted(Search *s, NodeId id, const Node *n) {
 
 static TimeSet renamed(Search *s, const Node *n, TimeSet set) {
   TimeSet out = set;
-  for (int i = 0; i < n->attr.ndims; i++) out &= ~bit(s, n->attr.dims[i]);
-  for (int i = 0; i < n->attr.ndims; i++) {
-    if (!bit(s, n->attr.dims[i])) continue;
-    add_time(s, n->attr.to[i]);
-    if (set & bit(s, n->attr.dims[i])) out |= bit(s, n->attr.to[i]);
+  for (int i = 0; i < n->attr->ndims; i++) out &= ~bit(s, n->attr->dims[i]);
+  for (int i = 0; i < n->attr->ndims; i++) {
+    if (!bit(s, n->attr->dims[i])) continue;
+    add_time(s, n->attr->to[i]);
+    if (set & bit(s, n->attr->dims[i])) out |= bit(s, n->attr->to[i]);
   }
   return out;
 }
 
 int causal_merged(const Causal *c, const Node *n) {
   int found = -1, times = 0;
-  for (int i = 0; i < n->attr.ndims; i++)
-    if (causal_time(c, n->attr.dims[i]) >= 0) found = i, times++;
+  for (int i = 0; i < n->attr->ndims; i++)
+    if (causal_time(c, n->attr->dims[i]) >= 0) found = i, times++;
   return times == 1 ? found : -1;
 }
 
 // Returns whether the dims list[0..n) have the sizes of the dims that m merges.
 static bool sizes_of_merge(const Graph *g, int n, const DimId *list, const Node *m) {
-  bool same = n == m->attr.ndims;
+  bool same = n == m->attr->ndims;
   for (int i = 0; same && i < n; i++)
-    same = dim_get(g->dims, list[i])->size == dim_get(g->dims, m->attr.dims[i])->size;
+    same = dim_get(g->dims, list[i])->size == dim_get(g->dims, m->attr->dims[i])->size;
   return same;
 }
 
 // An element of a merge of a time dim with other dims belongs to one position.
 static TimeSet merged(Search *s, NodeId id, const Node *n, TimeSet set) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   int i = causal_merged(s->c, n);
   if (!(set & bits(s, at->ndims, at->dims))) return set;
   if (i < 0 || s->c->merge[s->number[at->dims[i]] - 1]) return set | TIME_LATER;
@@ -168,38 +168,38 @@ static TimeSet merged(Search *s, NodeId id, const Node *n, TimeSet set) {
 
 // A split of a merged time dim undoes the merge.
 static TimeSet split(Search *s, const Node *n, TimeSet set) {
-  DimId from = n->attr.dims[0];
+  DimId from = n->attr->dims[0];
   NodeId merge = s->number[from] ? s->c->merge[s->number[from] - 1] : 0;
   if (!(set & bit(s, from))) return set;
-  if (!merge || !sizes_of_merge(s->g, n->attr.nto, n->attr.to, graph_node(s->g, merge)))
+  if (!merge || !sizes_of_merge(s->g, n->attr->nto, n->attr->to, graph_node(s->g, merge)))
     return set | TIME_LATER;
-  DimId to = n->attr.to[causal_merged(s->c, graph_node(s->g, merge))];
+  DimId to = n->attr->to[causal_merged(s->c, graph_node(s->g, merge))];
   add_time(s, to);
   return (set & ~bit(s, from)) | bit(s, to);
 }
 
 // Returns whether position o of a window reads positions up to o only.
 static bool looks_back(const Graph *g, const Node *n) {
-  const Affine *x = &n->attr.affine;
-  int64_t taps = n->attr.nto > 1 ? dim_get(g->dims, n->attr.to[1])->size : 1;
+  const Affine *x = &n->attr->affine;
+  int64_t taps = n->attr->nto > 1 ? dim_get(g->dims, n->attr->to[1])->size : 1;
   int64_t most = x->offset + (x->tap > 0 ? x->tap * (taps - 1) : 0);
-  return n->op == OP_WINDOW && n->attr.nto > 0 && x->out == 1 && x->divisor == 1 && most <= 0;
+  return n->op == OP_WINDOW && n->attr->nto > 0 && x->out == 1 && x->divisor == 1 && most <= 0;
 }
 
 static TimeSet windowed(Search *s, const Node *n, TimeSet set) {
-  DimId from = n->attr.dims[0];
+  DimId from = n->attr->dims[0];
   if (!bit(s, from)) return set;
   if (!looks_back(s->g, n) || s->c->merge[s->number[from] - 1]) return set | TIME_LATER;
-  add_time(s, n->attr.to[0]);
-  return set & bit(s, from) ? (set & ~bit(s, from)) | bit(s, n->attr.to[0]) : set;
+  add_time(s, n->attr->to[0]);
+  return set & bit(s, from) ? (set & ~bit(s, from)) | bit(s, n->attr->to[0]) : set;
 }
 
 static TimeSet ordered(Search *s, const Node *n, TimeSet set) {
   bool running =
       n->op == OP_CUMSUM || n->op == OP_CUMPROD || n->op == OP_CUMMAX || n->op == OP_CUM_INDEX;
-  if (!(set & bit(s, n->attr.dims[0]))) return set;
-  if (s->c->merge[s->number[n->attr.dims[0]] - 1]) return set | TIME_LATER;
-  return running && !(n->attr.flags & ORDER_REVERSE) ? set : set | TIME_LATER;
+  if (!(set & bit(s, n->attr->dims[0]))) return set;
+  if (s->c->merge[s->number[n->attr->dims[0]] - 1]) return set | TIME_LATER;
+  return running && !(n->attr->flags & ORDER_REVERSE) ? set : set | TIME_LATER;
 }
 
 static TimeSet in_loop(Search *s, NodeId id, const Node *n, TimeSet set) {
@@ -226,7 +226,7 @@ static TimeSet set_of(Search *s, NodeId id) {
   case ORDERED: return ordered(s, n, set);
   case REGION: return n->op == OP_SCAN ? 0 : in_loop(s, id, n, set);
   case MATRIX:
-  case GATHER: return set & bits(s, n->attr.ndims, n->attr.dims) ? set | TIME_LATER : set;
+  case GATHER: return set & bits(s, n->attr->ndims, n->attr->dims) ? set | TIME_LATER : set;
   case MOVE:
     if (n->op == OP_RENAME) return renamed(s, n, set);
     if (n->op == OP_MERGE) return merged(s, id, n, set);
@@ -237,7 +237,7 @@ static TimeSet set_of(Search *s, NodeId id) {
 
 static bool reads_ids(const Search *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
-  bool reads = id == s->c->ids || (n->op == OP_CARRY && over_time(s, n->attr.region));
+  bool reads = id == s->c->ids || (n->op == OP_CARRY && over_time(s, n->attr->region));
   NodeId next = n->op == OP_CARRY ? carry_next(s->g, s->scan, id) : 0;
   for (int k = 0; k < n->nargs; k++) reads |= s->reads[n->args[k]];
   return reads || (next && s->reads[next]);
@@ -265,9 +265,9 @@ const char *causal_name(const Graph *g, NodeId n) {
 
 // Returns in words what makes node n depend on later positions.
 static const char *reason(const Search *s, const Node *n) {
-  const Dim *d = n->attr.ndims ? dim_get(s->g->dims, n->attr.dims[0]) : NULL;
-  for (int i = 0; i < n->attr.ndims; i++)
-    if (s->number[n->attr.dims[i]]) d = dim_get(s->g->dims, n->attr.dims[i]);
+  const Dim *d = n->attr->ndims ? dim_get(s->g->dims, n->attr->dims[0]) : NULL;
+  for (int i = 0; i < n->attr->ndims; i++)
+    if (s->number[n->attr->dims[i]]) d = dim_get(s->g->dims, n->attr->dims[i]);
   const char *name = d ? d->name : "";
   for (int k = 0; k < n->nargs; k++)
     if (s->of[n->args[k]] & TIME_SLOT)

@@ -39,7 +39,7 @@ static NodeId uncast(const Graph *g, NodeId x) {
 
 static bool is_number(const Graph *g, NodeId x, double *out) {
   const Node *n = graph_node(g, uncast(g, x));
-  if (n->op == OP_CONST) *out = n->attr.num[0];
+  if (n->op == OP_CONST) *out = n->attr->num[0];
   return n->op == OP_CONST;
 }
 
@@ -119,12 +119,12 @@ static bool is_place(SlotSearch *s, NodeId x) {
   switch ((int)n->op) {
   case OP_CAST: return is_place(s, a);
   case OP_CUMSUM:
-    return n->attr.dims[0] == s->t && !(n->attr.flags & ORDER_REVERSE) && uncast(g, a) == s->hot;
+    return n->attr->dims[0] == s->t && !(n->attr->flags & ORDER_REVERSE) && uncast(g, a) == s->hot;
   case OP_ADD: return (is_whole(s, b) && is_place(s, a)) || (is_whole(s, a) && is_place(s, b));
   case OP_SUB: return is_whole(s, b) && is_place(s, a);
   case OP_MUL: return is_place_by_hot(s, a, b);
   case OP_CONTRACT: // of the terms only that of the expert is not 0
-    return n->attr.ndims == 1 && n->attr.dims[0] == s->expert && is_place_by_hot(s, a, b);
+    return n->attr->ndims == 1 && n->attr->dims[0] == s->expert && is_place_by_hot(s, a, b);
   case OP_MINIMUM: return is_limited_place(s, a, b);
   }
   return false;
@@ -189,8 +189,8 @@ bool slots_inexact(const Causal *c, const Node *n) {
   SlotSearch s = {.c = c};
   if (n->op != OP_CONTRACT && n->op != OP_SUM) return false;
   for (int k = 0; k < n->nargs; k++) add_factors(c->g, n->args[k], &f);
-  for (int i = 0; i < n->attr.ndims && !s.inexact; i++) {
-    s.t = n->attr.dims[i];
+  for (int i = 0; i < n->attr->ndims && !s.inexact; i++) {
+    s.t = n->attr->dims[i];
     if (causal_time(c, s.t) >= 0 && find(&s, &f, &slots)) s.inexact = false;
   }
   return s.inexact;
@@ -212,6 +212,6 @@ bool slots_are_own(const Causal *c, NodeId x, const Slots *slots) {
 void slots_rename(const Node *n, const Slots *from, Slots *out) {
   *out = *from;
   for (int i = 0; i < from->n; i++)
-    for (int k = 0; k < n->attr.ndims; k++)
-      if (from->now[i] == n->attr.dims[k]) out->now[i] = n->attr.to[k];
+    for (int k = 0; k < n->attr->ndims; k++)
+      if (from->now[i] == n->attr->dims[k]) out->now[i] = n->attr->to[k];
 }

@@ -51,8 +51,8 @@ static NodeId copied(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   NodeId args[MAX_ARGS];
   DimId dims[MAX_RANK], to[MAX_RANK];
-  Attr attr = n->attr;
-  if (op_is_decl((Op)n->op)) return graph_decl_node(d->g, n->attr.decl);
+  Attr attr = *n->attr;
+  if (op_is_decl((Op)n->op)) return graph_decl_node(d->g, n->attr->decl);
   for (int k = 0; k < n->nargs; k++)
     args[k] = decode_got(d, n->args[k], decode_argument(d, id, k, f));
   for (int i = 0; i < attr.ndims; i++) dims[i] = decode_dim(d, f, attr.dims[i]);
@@ -101,12 +101,12 @@ static NodeId renamed(Decode *d, NodeId id, Form f) {
   Form arg = decode_argument(d, id, 0, f);
   NodeId x = decode_got(d, n->args[0], arg);
   DimId dims[MAX_RANK], to[MAX_RANK];
-  Attr attr = {.dims = dims, .to = to, .ndims = n->attr.ndims, .nto = n->attr.nto};
-  for (int i = 0; i < n->attr.ndims; i++) dims[i] = decode_dim(d, arg, n->attr.dims[i]);
-  for (int i = 0; i < n->attr.nto; i++) to[i] = decode_dim(d, f, n->attr.to[i]);
+  Attr attr = {.dims = dims, .to = to, .ndims = n->attr->ndims, .nto = n->attr->nto};
+  for (int i = 0; i < n->attr->ndims; i++) dims[i] = decode_dim(d, arg, n->attr->dims[i]);
+  for (int i = 0; i < n->attr->nto; i++) to[i] = decode_dim(d, f, n->attr->to[i]);
   if (n->op != OP_RENAME) return graph_add(d->g, (Op)n->op, 1, &x, &attr);
   attr.ndims = attr.nto = 0;
-  for (int i = 0; i < n->attr.ndims; i++)
+  for (int i = 0; i < n->attr->ndims; i++)
     if (dims[i] != to[i]) dims[attr.ndims++] = dims[i], to[attr.nto++] = to[i];
   return attr.ndims ? graph_add(d->g, OP_RENAME, 1, &x, &attr) : x;
 }
@@ -115,10 +115,10 @@ static NodeId renamed(Decode *d, NodeId id, Form f) {
 static NodeId windowed(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   Form arg = decode_argument(d, id, 0, f);
-  DimId from = decode_dim(d, arg, n->attr.dims[0]);
-  DimId to[2] = {decode_dim(d, f, n->attr.to[0])};
-  if (n->attr.nto > 1) to[1] = decode_dim(d, f, n->attr.to[1]);
-  Attr attr = n->attr;
+  DimId from = decode_dim(d, arg, n->attr->dims[0]);
+  DimId to[2] = {decode_dim(d, f, n->attr->to[0])};
+  if (n->attr->nto > 1) to[1] = decode_dim(d, f, n->attr->to[1]);
+  Attr attr = *n->attr;
   attr.dims = &from;
   attr.to = to;
   NodeId start = decode_start(d, f);
@@ -185,8 +185,8 @@ static void make_run_dims(Decode *d, int k, int64_t positions) {
   const Node *merge = d->c.merge[k] ? graph_node(d->from, d->c.merge[k]) : NULL;
   int64_t each = 1;
   int time = merge ? causal_merged(&d->c, merge) : 0;
-  for (int i = 0; merge && i < merge->attr.ndims; i++)
-    if (i != time) each *= dim_get(d->from->dims, merge->attr.dims[i])->size;
+  for (int i = 0; merge && i < merge->attr->ndims; i++)
+    if (i != time) each *= dim_get(d->from->dims, merge->attr->dims[i])->size;
   d->run[k][0] = merge ? new_dim(d, d->c.time[k], "new", each * positions) : d->many;
   d->run[k][1] = merge ? new_dim(d, d->c.time[k], "new", each) : d->one;
 }

@@ -198,9 +198,9 @@ static bool leaves_out(const Growing *w, const Node *n, const Late *x) {
   case CONTRACT: return is_number(scaled(OP_MUL, x[0], x[1]), 0);
   case MOVE: return n->op == OP_BROADCAST || n->op == OP_PIN;
   case WINDOW: // one element, that of the position
-    return n->op == OP_WINDOW_AT && n->attr.dims[0] == w->dim && n->args[1] == w->position &&
-           !n->attr.affine.offset && n->attr.affine.divisor == 1 &&
-           (!n->attr.nto || (n->attr.nto == 1 && dim_get(w->g->dims, n->attr.to[0])->size == 1));
+    return n->op == OP_WINDOW_AT && n->attr->dims[0] == w->dim && n->args[1] == w->position &&
+           !n->attr->affine.offset && n->attr->affine.divisor == 1 &&
+           (!n->attr->nto || (n->attr->nto == 1 && dim_get(w->g->dims, n->attr->to[0])->size == 1));
   }
   return false;
 }
@@ -212,8 +212,8 @@ static Late late_of(const Growing *w, NodeId id, const Late *x) {
   if (id == w->position) return (Late){LATE_NUMBER, 1, 0, 0};
   switch ((int)op_row((Op)n->op)->cls) {
   case SOURCE:
-    if (n->op == OP_INDEX) return index_of(w, n->attr.dims[0]);
-    if (n->op == OP_CONST) return number(n->attr.num[0]);
+    if (n->op == OP_INDEX) return index_of(w, n->attr->dims[0]);
+    if (n->op == OP_CONST) return number(n->attr->num[0]);
     break;
   case POINTWISE: return pointwise(w, n, x);
   case CONTRACT:
@@ -229,7 +229,7 @@ static Late late_of(const Growing *w, NodeId id, const Late *x) {
 static bool visit(Growing *w, NodeId id) {
   const Node *n = graph_node(w->g, id);
   Late x[MAX_ARGS];
-  bool named = attr_names(&n->attr, w->dim);
+  bool named = attr_names(n->attr, w->dim);
   for (int k = 0; k < n->nargs; k++) {
     x[k] = w->late[n->args[k]];
     named = named || (n->region && dims_has(&graph_node(w->g, n->args[k])->dims, w->dim));

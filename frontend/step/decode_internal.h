@@ -61,7 +61,7 @@ void slots_rename(const Node *n, const Slots *from, Slots *out);
 // Returns the loop that a node of class REGION begins, ends, or takes values out of.
 static inline RegionId causal_region(const Graph *g, const Node *n) {
   bool out = n->op == OP_COLLECT || n->op == OP_FINAL;
-  return out ? graph_node(g, n->args[0])->attr.region : n->attr.region;
+  return out ? graph_node(g, n->args[0])->attr->region : n->attr->region;
 }
 // Returns whether the loop of region r runs over a time dim.
 static inline bool causal_loop(const Causal *c, RegionId r) {

@@ -25,7 +25,7 @@ void decode_narrow(Decode *d) {
     const Node *n = graph_node(from, id);
     for (int k = 0; k < n->nargs; k++) {
       if (!is_parameter(from, n->args[k])) continue;
-      DeclId decl = graph_node(from, n->args[k])->attr.decl;
+      DeclId decl = graph_node(from, n->args[k])->attr->decl;
       Dtype to = n->op == OP_CAST ? (Dtype)n->type : TYPE_F32;
       bool narrow = to == TYPE_BF16 || to == TYPE_F16;
       if (narrow && type[decl] == TYPE_F32) type[decl] = to;

@@ -151,7 +151,7 @@ NodeId decode_running(Decode *d, NodeId id, Form f) {
   NodeId kept = before(d, state, graph_const(g, type, none));
   NodeId all = graph_reduce(g, rule->reduce, valid(d, x, none), &over);
   update(d, state, graph_binary(g, rule->join, kept, all));
-  Attr attr = n->attr;
+  Attr attr = *n->attr;
   attr.dims = &d->many;
   return graph_binary(g, rule->join, kept, graph_add(g, (Op)n->op, 1, &x, &attr));
 }
@@ -165,7 +165,7 @@ static NodeId carry(Decode *d, NodeId id, Form f) {
   NodeId init = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
   DimList list = dims_in_form(d, id, f);
   NodeId start = before(d, declared(d, id, &list, false), init);
-  Attr attr = n->attr;
+  Attr attr = *n->attr;
   attr.region = decode_region(d, attr.region, f);
   return unrolled(d) ? start : graph_add(d->g, OP_CARRY, 1, &start, &attr);
 }
@@ -174,14 +174,14 @@ static NodeId at(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   NodeId x = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
   return unrolled(d) ? at_first(d, x, d->many)
-                     : graph_at(d->g, decode_region(d, n->attr.region, f), x);
+                     : graph_at(d->g, decode_region(d, n->attr->region, f), x);
 }
 
 // Finds the carries of the loop r in the model's graph: carry[k] is number k.
 static void find_carries(const Decode *d, RegionId r, NodeId *carries) {
   for (NodeId id = 1; id <= graph_count(d->from); id++) {
     const Node *n = graph_node(d->from, id);
-    if (n->op == OP_CARRY && n->attr.region == r) carries[n->attr.carry] = id;
+    if (n->op == OP_CARRY && n->attr->region == r) carries[n->attr->carry] = id;
   }
 }
 
@@ -196,8 +196,8 @@ static NodeId scan(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   Graph *g = d->g;
   NodeId carries[MAX_ARGS] = {0}, next[MAX_ARGS];
-  RegionId r = unrolled(d) ? 0 : decode_region(d, n->attr.region, f);
-  find_carries(d, n->attr.region, carries);
+  RegionId r = unrolled(d) ? 0 : decode_region(d, n->attr->region, f);
+  find_carries(d, n->attr->region, carries);
   NodeId is = 0;
   if (r && d->partly)
     is = graph_binary(g, OP_LT, graph_at(g, r, graph_index(g, d->many)), d->count);

@@ -15,8 +15,8 @@ static bool has_time(const Decode *d, const Dims *dims, Form f) {
 
 // Returns whether the rename n pairs time dims with time dims.
 static bool pairs_times(const Decode *d, const Node *n) {
-  for (int i = 0; i < n->attr.ndims; i++)
-    if ((causal_time(&d->c, n->attr.dims[i]) >= 0) != (causal_time(&d->c, n->attr.to[i]) >= 0))
+  for (int i = 0; i < n->attr->ndims; i++)
+    if ((causal_time(&d->c, n->attr->dims[i]) >= 0) != (causal_time(&d->c, n->attr->to[i]) >= 0))
       return false;
   return true;
 }
@@ -28,7 +28,7 @@ static bool by_parts(const Decode *d, const Node *n) {
   case SOURCE: return n->op == OP_INDEX;
   case POINTWISE: return true;
   case REDUCE:
-  case CONTRACT: return !times_in(d, n->attr.ndims, n->attr.dims);
+  case CONTRACT: return !times_in(d, n->attr->ndims, n->attr->dims);
   case MOVE:
     if (n->op == OP_RENAME) return pairs_times(d, n);
     return n->op == OP_BROADCAST || n->op == OP_PIN;
@@ -38,15 +38,15 @@ static bool by_parts(const Decode *d, const Node *n) {
 
 static bool renames_to(const Decode *d, const Node *n, Form f) {
   return n->op == OP_RENAME && form_time(f) >= 0 &&
-         dim_in(d->c.time[form_time(f)], n->attr.nto, n->attr.to);
+         dim_in(d->c.time[form_time(f)], n->attr->nto, n->attr->to);
 }
 
 // Returns whether n merges a time dim with others to that of form f, or splits such a merged dim.
 static bool reshapes_to(const Decode *d, const Node *n, Form f) {
   int k = form_time(f);
   if (k < 0 || (n->op != OP_MERGE && n->op != OP_SPLIT)) return false;
-  int from = n->op == OP_SPLIT ? causal_time(&d->c, n->attr.dims[0]) : k;
-  return from >= 0 && d->c.merge[from] && dim_in(d->c.time[k], n->attr.nto, n->attr.to);
+  int from = n->op == OP_SPLIT ? causal_time(&d->c, n->attr->dims[0]) : k;
+  return from >= 0 && d->c.merge[from] && dim_in(d->c.time[k], n->attr->nto, n->attr->to);
 }
 
 // Returns whether a merged time dim is among the dims.
@@ -59,8 +59,8 @@ static bool has_merged(const Decode *d, const Dims *dims) {
 }
 
 static bool windows_to(const Decode *d, const Node *n, Form f) {
-  return op_row((Op)n->op)->cls == WINDOW && n->attr.nto && form_time(f) >= 0 &&
-         n->attr.to[0] == d->c.time[form_time(f)];
+  return op_row((Op)n->op)->cls == WINDOW && n->attr->nto && form_time(f) >= 0 &&
+         n->attr->to[0] == d->c.time[form_time(f)];
 }
 
 // The part of a value that depends on no ids.
@@ -73,7 +73,7 @@ static Way way_of_given(const Decode *d, NodeId id, Form f) {
     return times && by_parts(d, n) ? WAY_COPY : WAY_SLICE;
   }
   if (n->op == OP_INDEX) return WAY_INDEX;
-  if (windows_to(d, n, f) && n->op == OP_WINDOW && n->attr.affine.divisor == 1 && times == 1)
+  if (windows_to(d, n, f) && n->op == OP_WINDOW && n->attr->affine.divisor == 1 && times == 1)
     return WAY_WINDOW;
   if (!by_parts(d, n)) return WAY_SLICE;
   return renames_to(d, n, f) ? WAY_RENAME : WAY_COPY;
@@ -87,7 +87,7 @@ static Way way_of_past(const Decode *d, NodeId id) {
 }
 
 static bool is_running(const Decode *d, const Node *n, Form f) {
-  return op_row((Op)n->op)->cls == ORDERED && n->attr.dims[0] == d->c.time[form_time(f)];
+  return op_row((Op)n->op)->cls == ORDERED && n->attr->dims[0] == d->c.time[form_time(f)];
 }
 
 Way decode_way(const Decode *d, NodeId id, Form f) {
@@ -110,15 +110,15 @@ Way decode_way(const Decode *d, NodeId id, Form f) {
 }
 
 static Form time_of_rename(const Decode *d, const Node *n, Form f) {
-  for (int i = 0; i < n->attr.nto; i++)
-    if (n->attr.to[i] == d->c.time[form_time(f)])
-      return form_of(causal_time(&d->c, n->attr.dims[i]), form_is_last(f));
+  for (int i = 0; i < n->attr->nto; i++)
+    if (n->attr->to[i] == d->c.time[form_time(f)])
+      return form_of(causal_time(&d->c, n->attr->dims[i]), form_is_last(f));
   return f;
 }
 
 // Returns the form of the argument of a merge or split for which reshapes_to is true.
 static Form time_of_reshape(const Decode *d, const Node *n, Form f) {
-  DimId from = n->op == OP_SPLIT ? n->attr.dims[0] : n->attr.dims[causal_merged(&d->c, n)];
+  DimId from = n->op == OP_SPLIT ? n->attr->dims[0] : n->attr->dims[causal_merged(&d->c, n)];
   return form_of(causal_time(&d->c, from), form_is_last(f));
 }
 
@@ -161,7 +161,7 @@ static void want(Decode *d, NodeId id, Form f) { d->want[(size_t)id * d->nforms 
 static void want_carries(Decode *d, NodeId scan, Form f) {
   for (NodeId id = 1; id < scan; id++) {
     const Node *n = graph_node(d->from, id);
-    if (n->op == OP_CARRY && n->attr.region == graph_node(d->from, scan)->attr.region)
+    if (n->op == OP_CARRY && n->attr->region == graph_node(d->from, scan)->attr->region)
       want(d, id, f);
   }
 }

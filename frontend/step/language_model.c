@@ -28,7 +28,7 @@ static NodeId logits_of_pick(const Graph *g, const Node *n, DimId *c) {
   const Node *hit = graph_node(g, n->args[0]), *shifted = graph_node(g, n->args[1]);
   for (int k = 0; k < 2 && shifted->op == OP_SUB; k++) {
     const Node *index = graph_node(g, hit->args[k]);
-    *c = index->op == OP_INDEX ? index->attr.dims[0] : 0;
+    *c = index->op == OP_INDEX ? index->attr->dims[0] : 0;
     if (*c && dims_has(&graph_node(g, shifted->args[0])->dims, *c)) return shifted->args[0];
   }
   return 0;
@@ -111,8 +111,8 @@ static bool reads_ids_only(const Model *m, const LanguageModel *lm) {
   const bool *need = needed_by(m->arena, m->graph, lm->value);
   for (NodeId i = 1; i <= lm->value; i++) {
     const Node *n = graph_node(m->graph, i);
-    if (!need[i] || n->op != OP_INPUT || n->attr.decl == lm->ids) continue;
-    const Decl *d = &m->graph->decl.at[n->attr.decl - 1];
+    if (!need[i] || n->op != OP_INPUT || n->attr->decl == lm->ids) continue;
+    const Decl *d = &m->graph->decl.at[n->attr->decl - 1];
     diag_error(m->diag, DIAG_UNSUPPORTED, d->pos,
                "the logits also read the input '%s': text is generated from ids alone", d->name);
     return diag_hint(m->diag, "compute it in the model: positions are index[%s]",

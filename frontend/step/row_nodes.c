@@ -20,7 +20,7 @@ NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool 
   NodeId *node = arena_array(m->arena, NodeId, n + 1);
   for (NodeId i = 1; i <= graph_count(m->graph); i++) {
     const Node *x = graph_node(m->graph, i);
-    if (need[i] && x->op == OP_CONST && x->attr.tag) read[x->attr.tag - 1] = true;
+    if (need[i] && x->op == OP_CONST && x->attr->tag) read[x->attr->tag - 1] = true;
   }
   for (uint32_t i = n; i-- > 0;)
     for (int k = 0; read[i] && k < m->numbers.at[i].nargs; k++)

@@ -18,7 +18,7 @@ static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, b
   if (node->op != OP_WHERE) return 0;
   const Node *c = graph_node(g, map[node->args[0]]);
   if (c->op != OP_CONST) return 0;
-  NodeId taken = map[node->args[c->attr.num[0] != 0 ? 1 : 2]];
+  NodeId taken = map[node->args[c->attr->num[0] != 0 ? 1 : 2]];
   const Dims *have = &graph_node(g, taken)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(&dims, have->at[i]) && !dims_add(g->dims, &dims, have->at[i]))
@@ -56,13 +56,13 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
 // A micro-batch gets its part of the draw for the whole batch, so that accumulation does not change
 // the numbers.
 static NodeId draw(const SelectCopy *c, const Node *n) {
-  Attr attr = n->attr;
+  Attr attr = *n->attr;
   DimId dims[MAX_RANK];
   DimId parts = c->micro ? c->micro : c->replica;
   bool split = parts && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
   attr.key ^= c->round * 0x9e3779b97f4a7c15u;
   if (!split) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
-  memcpy(dims, n->attr.dims, n->attr.ndims * sizeof *dims);
+  memcpy(dims, n->attr->dims, n->attr->ndims * sizeof *dims);
   dims[attr.ndims++] = parts;
   attr.dims = dims;
   NodeId whole = graph_add(c->g, (Op)n->op, 0, NULL, &attr);
@@ -73,8 +73,8 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
 // the node that computes the number (`counted`, indexed as Model.numbers), else the constant for a
 // full batch.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
-  return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
-                 : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
+  return c->rows ? graph_cast(c->g, counted[n->attr->tag - 1], (Dtype)n->type)
+                 : graph_const(c->g, (Dtype)n->type, n->attr->num[0]);
 }
 
 // Copies node n of the model of one replica, with arguments that may have the dim of the replicas.
@@ -96,16 +96,16 @@ static NodeId copy_replicas(const SelectCopy *c, const Node *n, NodeId *args, co
 
 // Returns the step of the training in which a replica with asynchronous updates takes a step.
 static NodeId training_step_of(const SelectCopy *c, const Node *n) {
-  NodeId all = graph_add(c->g, OP_STEP, 0, NULL, &n->attr);
+  NodeId all = graph_add(c->g, OP_STEP, 0, NULL, n->attr);
   return graph_binary(c->g, OP_FLOOR_DIV, all, graph_const(c->g, TYPE_I32, (double)c->turns));
 }
 
 static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
   const Node *n = graph_node(c->m->graph, id);
   NodeId args[MAX_ARGS];
-  Attr attr = n->attr;
-  if (n->attr.decl && c->instead && c->instead[n->attr.decl - 1])
-    return c->instead[n->attr.decl - 1];
+  Attr attr = *n->attr;
+  if (n->attr->decl && c->instead && c->instead[n->attr->decl - 1])
+    return c->instead[n->attr->decl - 1];
   NodeId known = folded(c->g, c->m->graph, id, map, c->training);
   if (known) return known;
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
@@ -280,7 +280,7 @@ NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
   }
   if (by.n) graph_gradients(g, loss, (int)by.n, by.at, out);
   for (uint32_t i = 0; i < by.n; i++)
-    select_name_gradient(w->m, g, graph_node(g, by.at[i])->attr.decl, out[i]);
+    select_name_gradient(w->m, g, graph_node(g, by.at[i])->attr->decl, out[i]);
   return out;
 }
 

@@ -65,9 +65,9 @@ static NodeId rows_of(Split *s, Dtype type) {
 static Dims reduced(const Split *s, const Node *n, double *others) {
   Dims over = {0};
   *others = 1 / (double)dim_get(s->g->dims, s->over)->size;
-  for (int i = 0; i < n->attr.ndims; i++) {
-    if (!dims_add(s->g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
-    *others *= (double)dim_get(s->g->dims, n->attr.dims[i])->size;
+  for (int i = 0; i < n->attr->ndims; i++) {
+    if (!dims_add(s->g->dims, &over, n->attr->dims[i])) BUG("reduction over too many dims");
+    *others *= (double)dim_get(s->g->dims, n->attr->dims[i])->size;
   }
   return over;
 }
@@ -95,8 +95,8 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   if (off->op != OP_SUB) return 0;
   const Node *mean = graph_node(s->g, off->args[1]);
   bool same =
-      mean->op == OP_MEAN && mean->args[0] == off->args[0] && mean->attr.ndims == n->attr.ndims;
-  for (int i = 0; same && i < n->attr.ndims; i++) same = mean->attr.dims[i] == n->attr.dims[i];
+      mean->op == OP_MEAN && mean->args[0] == off->args[0] && mean->attr->ndims == n->attr->ndims;
+  for (int i = 0; same && i < n->attr->ndims; i++) same = mean->attr->dims[i] == n->attr->dims[i];
   return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
 
@@ -210,7 +210,7 @@ static NodeId split_metric(Split *s, NodeId root, uint32_t count) {
 // Returns true if a metric is the share of rows for which a condition holds, such as an accuracy.
 static bool is_ratio(const Split *s, NodeId root) {
   const Node *n = graph_node(s->g, root);
-  return n->op == OP_MEAN && n->attr.ndims == 1 && n->attr.dims[0] == s->over &&
+  return n->op == OP_MEAN && n->attr->ndims == 1 && n->attr->dims[0] == s->over &&
          graph_node(s->g, n->args[0])->type == TYPE_BOOL;
 }
 

@@ -8,7 +8,7 @@
 #include "frontend/step/select_internal.h"
 
 static void rows_through(const Node *n, bool *dim) {
-  const Attr *at = &n->attr;
+  const Attr *at = n->attr;
   for (int i = 0; n->op == OP_RENAME && i < at->ndims; i++) dim[at->to[i]] |= dim[at->dims[i]];
   if (n->op == OP_MERGE || n->op == OP_SPLIT) dim[at->to[0]] |= dim[at->dims[0]];
 }
@@ -23,9 +23,9 @@ static int count_rows(const bool *dim, const Dims *dims) {
 // the result is computed from other rows or from several rows. dim is RowFacts.dim.
 static bool along_rows(const Node *n, const bool *dim) {
   OpClass cls = op_row((Op)n->op)->cls;
-  if (cls == MATRIX) return dim[n->attr.dims[0]] || dim[n->attr.dims[1]];
-  return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 &&
-         dim[n->attr.dims[0]];
+  if (cls == MATRIX) return dim[n->attr->dims[0]] || dim[n->attr->dims[1]];
+  return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr->ndims > 0 &&
+         dim[n->attr->dims[0]];
 }
 
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
@@ -55,8 +55,8 @@ bool rows_in(const RowFacts *r, const Dims *dims) { return count_rows(r->dim, di
 int rows_reduced(const RowFacts *r, const Node *n) {
   int count = 0;
   OpClass cls = op_row((Op)n->op)->cls;
-  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++)
-    count += r->dim[n->attr.dims[i]];
+  for (int i = 0; i < n->attr->ndims && (cls == REDUCE || cls == CONTRACT); i++)
+    count += r->dim[n->attr->dims[i]];
   return count;
 }
 
@@ -64,8 +64,8 @@ int rows_reduced(const RowFacts *r, const Node *n) {
 // `type`.
 static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype type) {
   NodeId count = 0;
-  for (int i = 0; i < n->attr.ndims; i++) {
-    DimId d = n->attr.dims[i];
+  for (int i = 0; i < n->attr->ndims; i++) {
+    DimId d = n->attr->dims[i];
     NodeId size = r->dim[d] ? graph_cast(g, rows_count(g, d), type)
                             : graph_const(g, type, (double)dim_get(g->dims, d)->size);
     count = count ? graph_binary(g, OP_MUL, count, size) : size;
@@ -75,8 +75,8 @@ static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype ty
 
 static NodeId counted_mean(Graph *g, const RowFacts *r, const Node *n, NodeId x) {
   Dims over = {0};
-  for (int i = 0; i < n->attr.ndims; i++)
-    if (!dims_add(g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
+  for (int i = 0; i < n->attr->ndims; i++)
+    if (!dims_add(g->dims, &over, n->attr->dims[i])) BUG("reduction over too many dims");
   Dtype wide = dtype_accumulator((Dtype)n->type);
   g->origin = n->origin;
   NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, x, wide), &over);

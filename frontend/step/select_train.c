@@ -309,7 +309,7 @@ static bool put_state_updates(Step *s) {
 // Returns the value that node n, a parameter or state, has after the step. Returns other nodes
 // unchanged.
 static NodeId after_step(const Step *s, NodeId n) {
-  DeclId d = graph_node(s->g, n)->attr.decl;
+  DeclId d = graph_node(s->g, n)->attr->decl;
   for (uint32_t i = 0; i < s->g->output.n && d; i++)
     if (s->g->output.at[i].kind == OUT_UPDATE && s->g->output.at[i].target == d)
       return s->g->output.at[i].value;
@@ -376,7 +376,7 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
   for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)
     if (!strcmp(s->g->spec.train[i].loss, want->as)) return loss[i];
   for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
-  DeclId d = graph_node(s->m->graph, want->name->value)->attr.decl;
+  DeclId d = graph_node(s->m->graph, want->name->value)->attr->decl;
   bool kept = d && s->m->graph->decl.at[d - 1].kind != DECL_INPUT;
   return kept ? replicas_joined(s, OP_MEAN, after_step(s, s->part[0].map[want->name->value]))
               : value_joined(s, want, node, order);

@@ -25,7 +25,8 @@ double verify_terms(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   double terms = 1;
   if (op_row((Op)x->op)->cls != REDUCE && op_row((Op)x->op)->cls != CONTRACT) return 1;
-  for (int i = 0; i < x->attr.ndims; i++) terms *= (double)dim_get(g->dims, x->attr.dims[i])->size;
+  for (int i = 0; i < x->attr->ndims; i++)
+    terms *= (double)dim_get(g->dims, x->attr->dims[i])->size;
   return terms;
 }
 

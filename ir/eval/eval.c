@@ -19,8 +19,8 @@ static EvalRule *const eval_rule[OP_COUNT] = {
 
 static const EvalFeed *find_feed(const EvalNode *c) {
   for (uint32_t i = 0; i < c->run->nfeeds; i++)
-    if (c->run->feeds[i].decl == c->n->attr.decl) return &c->run->feeds[i];
-  BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
+    if (c->run->feeds[i].decl == c->n->attr->decl) return &c->run->feeds[i];
+  BUG("%s is not fed", c->g->decl.at[c->n->attr->decl - 1].name);
 }
 
 // Fills the result with the block that c's processor has of `data`. `data` is a row-major array of
@@ -36,24 +36,24 @@ static void load_block(const EvalNode *c, int rank, const DimId *order, const do
 }
 
 void eval_decl(const EvalNode *c) {
-  const Decl *d = &c->g->decl.at[c->n->attr.decl - 1];
+  const Decl *d = &c->g->decl.at[c->n->attr->decl - 1];
   const EvalFeed *feed = find_feed(c);
   load_block(c, d->rank, d->dims, feed->value, feed->n);
 }
 
 void eval_values(const EvalNode *c) {
   DimId full[MAX_RANK];
-  const Attr *t = &c->n->attr;
+  const Attr *t = c->n->attr;
   for (int i = 0; i < t->ndims; i++) full[i] = dim_get(c->g->dims, t->dims[i])->whole;
   load_block(c, t->ndims, full, t->data, t->ndata);
 }
 
 void eval_constant(const EvalNode *c) {
-  c->out->value[0] = dtype_round(c->out->type, c->n->attr.num[0]);
+  c->out->value[0] = dtype_round(c->out->type, c->n->attr->num[0]);
 }
 
 void eval_index(const EvalNode *c) {
-  int64_t first = dim_offset(c->g->dims, c->g->mesh, c->n->attr.dims[0], c->r);
+  int64_t first = dim_offset(c->g->dims, c->g->mesh, c->n->attr->dims[0], c->r);
   for (int64_t i = 0; i < c->out->elements; i++) c->out->value[i] = (double)(first + i);
 }
 

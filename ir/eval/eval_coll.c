@@ -23,8 +23,8 @@ typedef struct CommonBox {
 } CommonBox;
 
 static DimId dim_before(const EvalNode *c, DimId d) {
-  for (int i = 0; i < c->n->attr.nto; i++)
-    if (c->n->attr.to[i] == d) return c->n->attr.dims[i];
+  for (int i = 0; i < c->n->attr->nto; i++)
+    if (c->n->attr->to[i] == d) return c->n->attr->dims[i];
   return d;
 }
 
@@ -70,17 +70,17 @@ static void reblock(const EvalNode *c, Axes axes) {
     if (!filled[i]) c->out->value[i] = (double)NAN;
 }
 
-void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
-void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
+void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr->axes); }
+void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr->axes); }
 void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
 
 // Copies the elements of the result from the operands of all processors of the group. The group is
 // along the axes of the collective, and along all other axes that split its dims before or after
 // it.
 void eval_permute(const EvalNode *c) {
-  Axes axes = c->n->attr.axes;
-  for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
-    DimId d = i % 2 ? c->n->attr.to[i / 2] : c->n->attr.dims[i / 2];
+  Axes axes = c->n->attr->axes;
+  for (int i = 0; i < 2 * c->n->attr->ndims; i++) {
+    DimId d = i % 2 ? c->n->attr->to[i / 2] : c->n->attr->dims[i / 2];
     Axes split = dim_get(c->g->dims, d)->axes;
     for (int k = 0; k < split.n; k++)
       if (!axes_has(axes, split.at[k])) axes.at[axes.n++] = split.at[k];
@@ -97,7 +97,7 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 // `granule` is NO_GRANULE, or all values are exact multiples of 2^granule.
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
-  Monoid m = c->n->attr.monoid;
+  Monoid m = c->n->attr->monoid;
   if (m == MONOID_SUM) {
     Sum s = {0};
     for (int64_t k = 0; k < n; k++) sum_add(&s, x[k], t);
@@ -120,7 +120,7 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
 
 // Combines the operands of the processors of the group, element by element.
 static void reduce_over(const EvalNode *c) {
-  Axes axes = c->n->attr.axes;
+  Axes axes = c->n->attr->axes;
   int64_t n = axes_size(c->g->mesh, axes), elements = c->out->elements;
   Cell *x = arena_array(c->arena, Cell, elements * n + 1);
   int granule = 100000;
@@ -142,7 +142,7 @@ void eval_all_reduce(const EvalNode *c) { reduce_over(c); }
 void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
 
 void eval_to_partial(const EvalNode *c) {
-  Axes axes = c->n->attr.axes;
+  Axes axes = c->n->attr->axes;
   if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the result stays 0 on this processor
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));
 }

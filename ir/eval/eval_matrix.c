@@ -42,7 +42,7 @@ static double *computed(const Work *w, MatrixKind kind, const double *a, const d
   double *all = numbers(w, matrix_room(kind, &s));
   memcpy(all, a, (size_t)(s.m * s.n) * sizeof *a);
   if (right) memcpy(all + s.m * s.n, b, (size_t)(s.m * right) * sizeof *b);
-  return matrix_compute(&matrix_plain, kind, w->c->n->attr.flags, &s, all, NULL);
+  return matrix_compute(&matrix_plain, kind, w->c->n->attr->flags, &s, all, NULL);
 }
 
 // Returns |x| |y| for an x of m rows and k columns and a y of n columns. Either may be read as its
@@ -97,7 +97,7 @@ static void bound_solution(Work *w) {
 }
 
 static void clear_other_triangle(const Work *w) {
-  bool upper = w->c->n->attr.flags & MATRIX_UPPER;
+  bool upper = w->c->n->attr->flags & MATRIX_UPPER;
   for (int64_t j = 0; j < w->s.n; j++)
     for (int64_t i = 0; i < w->s.n; i++)
       if (upper ? i > j : i < j) w->a[i + j * w->s.n] = w->e[i + j * w->s.n] = 0;
@@ -302,7 +302,7 @@ static Columns columns_right(const EvalNode *c, Columns *of) {
   StrideWalk w = walk_over(NULL, NULL, NULL);
   int64_t n = 1;
   for (int i = 0; i < b->dims.n; i++) {
-    if (b->dims.at[i] == c->n->attr.dims[0] || dims_has(&c->arg[0]->dims, b->dims.at[i])) continue;
+    if (b->dims.at[i] == c->n->attr->dims[0] || dims_has(&c->arg[0]->dims, b->dims.at[i])) continue;
     walk_dim(&w, b->dims.at[i], b->extent[i]);
     n *= b->extent[i];
   }
@@ -344,7 +344,7 @@ static StrideWalk matrices(const EvalNode *c) {
   StrideWalk w = walk_over(NULL, NULL, NULL);
   const Tensor *a = c->arg[0];
   for (int i = 0; i < a->dims.n; i++)
-    if (!dim_in(a->dims.at[i], 2, c->n->attr.dims)) walk_dim(&w, a->dims.at[i], a->extent[i]);
+    if (!dim_in(a->dims.at[i], 2, c->n->attr->dims)) walk_dim(&w, a->dims.at[i], a->extent[i]);
   walk_operand(&w, a);
   walk_operand(&w, c->out);
   if (c->n->nargs > 1) walk_operand(&w, c->arg[1]);
@@ -370,18 +370,18 @@ static void compute(Work *w) {
 
 void eval_matrix(const EvalNode *c) {
   const Tensor *a = c->arg[0], *b = c->arg[1];
-  DimId rows = c->n->attr.dims[0], columns = c->n->attr.dims[1];
+  DimId rows = c->n->attr->dims[0], columns = c->n->attr->dims[1];
   Work w = {.c = c};
   if (!op_matrix((Op)c->n->op, &w.kind)) BUG("%s is no matrix op", op_row((Op)c->n->op)->text);
   MatrixResult result = matrix_rows[w.kind].result;
   Columns of_a = columns_along(c, a, columns), of_b = {0}, of_y = {1, (int64_t[]){0}};
   if (result == MATRIX_SAME) of_y = columns_along(c, c->out, columns);
-  if (result == MATRIX_STACK) of_y = columns_along(c, c->out, c->n->attr.to[1]);
+  if (result == MATRIX_STACK) of_y = columns_along(c, c->out, c->n->attr->to[1]);
   if (result == MATRIX_SOLUTION) of_b = columns_right(c, &of_y);
   const DimId row_dim[] = {[MATRIX_SAME] = rows,
                            [MATRIX_SOLUTION] = columns,
                            [MATRIX_NUMBER] = rows,
-                           [MATRIX_STACK] = result == MATRIX_STACK ? c->n->attr.to[0] : 0};
+                           [MATRIX_STACK] = result == MATRIX_STACK ? c->n->attr->to[0] : 0};
   int64_t row = result == MATRIX_NUMBER ? 0 : tensor_stride(c->out, row_dim[result]);
   w.s = (MatrixSizes){a->extent[dims_index(&a->dims, rows)], of_a.n, of_b.n};
   matrix_result(w.kind, &w.s, &w.rows, &w.columns);

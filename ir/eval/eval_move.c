@@ -29,9 +29,9 @@ void eval_pin(const EvalNode *c) { eval_broadcast(c); }
 void eval_rename(const EvalNode *c) {
   int64_t stride[MAX_RANK];
   same_strides(c, stride);
-  for (int i = 0; i < c->n->attr.nto; i++)
-    stride[dims_index(&c->out->dims, c->n->attr.to[i])] =
-        tensor_stride(c->arg[0], c->n->attr.dims[i]);
+  for (int i = 0; i < c->n->attr->nto; i++)
+    stride[dims_index(&c->out->dims, c->n->attr->to[i])] =
+        tensor_stride(c->arg[0], c->n->attr->dims[i]);
   copy_strided(c, stride);
 }
 
@@ -41,7 +41,7 @@ static void check_parts(const EvalNode *c, int64_t parts, int64_t one) {
 }
 
 void eval_split(const EvalNode *c) {
-  const Attr *t = &c->n->attr;
+  const Attr *t = c->n->attr;
   int64_t stride[MAX_RANK], step = tensor_stride(c->arg[0], t->dims[0]), parts = 1;
   same_strides(c, stride);
   for (int i = t->nto - 1; i >= 0; i--) {
@@ -56,7 +56,7 @@ void eval_split(const EvalNode *c) {
 // Merges dims: the inverse of a split. The loop is over the dims of the argument, and the strides
 // of the merged dims are those of the result.
 void eval_merge(const EvalNode *c) {
-  const Attr *t = &c->n->attr;
+  const Attr *t = c->n->attr;
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   int64_t step = tensor_stride(c->out, t->to[0]), parts = 1;
   for (int i = t->ndims - 1; i >= 0; i--) {
@@ -74,7 +74,7 @@ void eval_merge(const EvalNode *c) {
 // out of range reads the nearest row, or gives 0 if the table is empty.
 void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
-  DimId d = c->n->attr.dims[0];
+  DimId d = c->n->attr->dims[0];
   int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
   StrideWalk w = walk_over(c->out, c->out, table);
   walk_operand(&w, ids);
@@ -102,7 +102,7 @@ static StrideWalk terms_of(const EvalNode *c) {
   // The new dim may be one of the dims that are summed. Then the loop along this dim must not move
   // the position in the result.
   for (int i = 0; i < w.rank; i++)
-    if (w.dim[i] == c->n->attr.to[0]) w.stride[0][i] = 0;
+    if (w.dim[i] == c->n->attr->to[0]) w.stride[0][i] = 0;
   return w;
 }
 
@@ -112,7 +112,7 @@ static StrideWalk terms_of(const EvalNode *c) {
 // known, so with `again` a second pass compares each key with the largest.
 static void put_term(const EvalNode *c, const StrideWalk *w, Sum *sum, bool again) {
   Dtype t = c->out->type;
-  DimId to = c->n->attr.to[0];
+  DimId to = c->n->attr->to[0];
   int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
   Cell id = tensor_cell(c->arg[1], w->at[2]), v = tensor_cell(c->arg[0], w->at[1]);
   int64_t at = w->at[0], row = (int64_t)id.v;
@@ -123,7 +123,7 @@ static void put_term(const EvalNode *c, const StrideWalk *w, Sum *sum, bool agai
   at += row * step;
   Cell y = tensor_cell(c->out, at);
   bool known = t == TYPE_U64 && key_bits(y.v) == key_bits(v.v) && !v.t;
-  if (c->n->attr.monoid != MONOID_MAX)
+  if (c->n->attr->monoid != MONOID_MAX)
     sum_add(&sum[at], v, t);
   else if (t != TYPE_U64 || again)
     tensor_put(c->out, at, known ? y : cell_extreme(t, true, y, v));
@@ -137,5 +137,5 @@ void eval_scatter(const EvalNode *c) {
   for (bool on = walk_first(&w); on; on = walk_next(&w)) put_term(c, &w, sum, false);
   for (bool on = c->out->type == TYPE_U64 && walk_first(&w); on; on = walk_next(&w))
     put_term(c, &w, sum, true);
-  if (c->n->attr.monoid != MONOID_MAX) sum_store(c, sum, tensor_granule(c->arg[0]));
+  if (c->n->attr->monoid != MONOID_MAX) sum_store(c, sum, tensor_granule(c->arg[0]));
 }

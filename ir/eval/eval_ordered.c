@@ -34,12 +34,12 @@ static double row_place(const OrderedRow *row, int64_t i) {
 // another dim in place of the ordered one.
 static void each_row(const EvalNode *c, OrderedRule *rule) {
   const Tensor *x = c->arg[0];
-  DimId d = c->n->attr.dims[0], to = c->n->attr.nto ? c->n->attr.to[0] : d;
+  DimId d = c->n->attr->dims[0], to = c->n->attr->nto ? c->n->attr->to[0] : d;
   OrderedRow row = {.c = c, .n = x->extent[dims_index(&x->dims, d)]};
   row.step = tensor_stride(x, d);
   row.out_step = tensor_stride(c->out, to);
   row.last = row.n - 1;
-  row.reversed = c->n->attr.flags & ORDER_REVERSE;
+  row.reversed = c->n->attr->flags & ORDER_REVERSE;
   row.granule = tensor_granule(x);
   int64_t x_first = row.reversed ? row.last * row.step : 0,
           out_first = row.reversed ? row.last * row.out_step : 0;
@@ -60,7 +60,7 @@ static void each_row(const EvalNode *c, OrderedRule *rule) {
 
 static void sum_row(const OrderedRow *row) {
   Dtype t = row->c->out->type, acc = dtype_accumulator(t);
-  bool exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
+  bool exclusive = row->c->n->attr->flags & ORDER_EXCLUSIVE;
   Sum s = {0};
   for (int64_t i = 0; i < row->n; i++) {
     if (!exclusive) sum_add(&s, row_cell(row, i), t);
@@ -71,7 +71,7 @@ static void sum_row(const OrderedRow *row) {
 
 static void product_row(const OrderedRow *row) {
   Dtype t = row->c->out->type;
-  bool exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
+  bool exclusive = row->c->n->attr->flags & ORDER_EXCLUSIVE;
   RunningProduct p = product_one;
   for (int64_t i = 0; i < row->n; i++) {
     if (!exclusive) product_factor(&p, row_cell(row, i), t);
@@ -170,11 +170,11 @@ static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
 }
 
 static void argsort_row(const OrderedRow *row) {
-  sort_row(row, row->c->n->attr.flags & ORDER_DESCENDING, row->n);
+  sort_row(row, row->c->n->attr->flags & ORDER_DESCENDING, row->n);
 }
 static void top_row(const OrderedRow *row) {
   const Tensor *y = row->c->out;
-  sort_row(row, true, y->extent[dims_index(&y->dims, row->c->n->attr.to[0])]);
+  sort_row(row, true, y->extent[dims_index(&y->dims, row->c->n->attr->to[0])]);
 }
 
 void eval_argsort(const EvalNode *c) { each_row(c, argsort_row); }

@@ -214,7 +214,7 @@ static Cell point_cast(const PointCall *p) {
 }
 
 static Cell point_bound(const PointCall *p) {
-  double last = (double)dim_get(p->g->dims, p->n->attr.dims[0])->size - 1;
+  double last = (double)dim_get(p->g->dims, p->n->attr->dims[0])->size - 1;
   double x = p->x[0].v;
   return plain(x < 0 ? 0 : x > last ? last : x);
 }

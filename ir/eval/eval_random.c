@@ -20,7 +20,7 @@ static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4], bool f64))
   int64_t from = walk_whole(&w, c->g, c->r, w.rank, whole);
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
     uint32_t words[4];
-    philox_words(c->n->attr.key, c->g->spec.seed, from + w.at[1], c->run->step, 0, words);
+    philox_words(c->n->attr->key, c->g->spec.seed, from + w.at[1], c->run->step, 0, words);
     tensor_put(c->out, w.at[0], cell(words, c->out->type == TYPE_F64));
   }
 }

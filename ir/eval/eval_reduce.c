@@ -114,7 +114,7 @@ typedef struct ArgRow {
 } ArgRow;
 
 static ArgRow arg_row(const EvalNode *c) {
-  const Attr *t = &c->n->attr;
+  const Attr *t = c->n->attr;
   const Tensor *x = c->arg[0];
   ArgRow row = {.n = 1, .inner = 1};
   for (int i = t->ndims - 1; i >= 0; i--) {

@@ -21,11 +21,11 @@ void eval_collect(const EvalNode *c) { BUG("collect %u of no loop", c->id); }
 
 void eval_time_step(const EvalNode *c) {
   const Tensor *x = c->arg[0];
-  DimId t = c->n->attr.dims[0];
+  DimId t = c->n->attr->dims[0];
   if (dim_get(c->g->dims, t)->whole != t && dim_uneven(c->g->dims, c->g->mesh, t))
     BUG("a loop over the uneven block %s", dim_get(c->g->dims, t)->name);
   StrideWalk w = walk_over(c->out, c->out, x);
-  int64_t from = c->run->now[c->n->attr.region] * tensor_stride(x, t);
+  int64_t from = c->run->now[c->n->attr->region] * tensor_stride(x, t);
   walk_copy(&w, c->out, 0, x, from);
 }
 
@@ -61,7 +61,7 @@ static void advance_carries(EvalLoop *l) {
   int64_t p = l->run->e->processors;
   for (uint32_t k = 0; k < l->carry.n; k++)
     for (int64_t r = 0; r < p; r++) {
-      uint32_t number = graph_node(l->run->e->graph, l->carry.at[k])->attr.carry;
+      uint32_t number = graph_node(l->run->e->graph, l->carry.at[k])->attr->carry;
       copy_cells(tensor_of(l, l->scan->args[number], r), &l->next[k * p + r]);
     }
   for (uint32_t k = 0; k < l->carry.n; k++)
@@ -74,7 +74,7 @@ static void store_collected(EvalLoop *l, NodeId collect, int64_t r) {
   const Tensor *x = tensor_of(l, n->args[1], r);
   Tensor *whole = tensor_of(l, collect, r);
   StrideWalk w = walk_over(x, whole, x);
-  int64_t to = l->run->now[l->region] * tensor_stride(whole, n->attr.dims[0]);
+  int64_t to = l->run->now[l->region] * tensor_stride(whole, n->attr->dims[0]);
   walk_copy(&w, whole, to, x, 0);
 }
 
@@ -95,7 +95,7 @@ static void start_loop(EvalLoop *l) {
 static bool guard_holds(const EvalLoop *l) {
   const Graph *g = l->run->e->graph;
   for (uint32_t k = 0; k < l->carry.n; k++)
-    if (graph_node(g, l->carry.at[k])->attr.carry == 0)
+    if (graph_node(g, l->carry.at[k])->attr->carry == 0)
       return tensor_of(l, l->carry.at[k], 0)->value[0] != 0;
   BUG("a guarded loop without a guard");
 }
@@ -114,7 +114,7 @@ static void run_loop(EvalRun *run, NodeId scan) {
   const Graph *g = run->e->graph;
   ArenaMark mark = arena_mark(run->scratch);
   EvalLoop l = {
-      .run = run, .scan = graph_node(g, scan), .region = graph_node(g, scan)->attr.region};
+      .run = run, .scan = graph_node(g, scan), .region = graph_node(g, scan)->attr->region};
   const Region *region = region_get(g, l.region);
   int64_t steps = dim_get(g->dims, region->t)->size;
   find_ends(&l, scan);

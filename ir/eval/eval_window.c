@@ -7,7 +7,7 @@
 // length of the block.
 static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start,
                                int64_t first, int64_t extent) {
-  const Affine *a = &c->n->attr.affine;
+  const Affine *a = &c->n->attr->affine;
   int64_t s = a->out * o + a->tap * k + a->offset + start;
   if (s % a->divisor) return -1;
   s = s / a->divisor - first;
@@ -16,11 +16,11 @@ static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t 
 
 // Returns the value of elements of the result that read a position outside the source.
 static Cell fill_cell(const EvalNode *c) {
-  return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false};
+  return (Cell){dtype_round(c->out->type, c->n->attr->num[0]), 0, false};
 }
 
 void eval_window(const EvalNode *c) {
-  const Attr *t = &c->n->attr;
+  const Attr *t = c->n->attr;
   const Tensor *x = c->arg[0];
   DimId from = t->dims[0];
   int64_t step = tensor_stride(x, from), extent = x->extent[dims_index(&x->dims, from)];

@@ -252,7 +252,7 @@ int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *
   const Node *node = graph_node(g, n);
   int64_t flops = 2;
   multiply_lengths(g, node->dims.n, node->dims.at, split, &flops);
-  multiply_lengths(g, node->attr.ndims, node->attr.dims, inner, &flops);
+  multiply_lengths(g, node->attr->ndims, node->attr->dims, inner, &flops);
   return flops;
 }
 

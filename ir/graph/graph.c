@@ -27,14 +27,17 @@ typedef struct NodeSlot {
   uint32_t hash;
   NodeId id; // 0: the slot is free
 } NodeSlot;
-enum { SLOTS_A_NODE = 2, LINE_SLOTS = 64 / sizeof(NodeSlot) };
+enum { SLOTS_A_NODE = 2, LINE_SLOTS = 64 / sizeof(NodeSlot), KEPT = 64 };
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
   uint32_t expected; // about how many nodes the graph will have
   bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
+  // Attributes of nodes, each at a place of its hash: a new node with equal ones shares them.
+  const Attr *attr[KEPT];
 };
+static const Attr no_attr;
 
 // Returns an empty graph with room for about `nodes` nodes.
 static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage, uint32_t nodes) {
@@ -48,7 +51,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->table->expected = nodes;
   g->node.cap = nodes + 16;
   g->node.at = arena_alloc_raw(a, g->node.cap * sizeof *g->node.at);
-  vec_push(a, g->node) = (Node){0};
+  vec_push(a, g->node) = (Node){.attr = &no_attr};
   return g;
 }
 
@@ -118,6 +121,7 @@ static void attr_words(const Attr *t, uint64_t out[ATTR_WORDS]) {
 }
 
 bool attr_equal(const Attr *a, const Attr *b) {
+  if (a == b) return true;
   uint64_t x[ATTR_WORDS], y[ATTR_WORDS];
   attr_words(a, x);
   attr_words(b, y);
@@ -126,21 +130,31 @@ bool attr_equal(const Attr *a, const Attr *b) {
          same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
 }
 
-static uint32_t node_hash(const Node *n) {
-  const Attr *t = &n->attr;
-  uint64_t word[ATTR_WORDS], h = hash_word(hash_word(FNV_START, n->op), n->instance);
+static uint32_t attr_hash(const Attr *t) {
+  uint64_t word[ATTR_WORDS], h;
   attr_words(t, word);
-  h = hash_lanes(h, word, ATTR_WORDS);
-  for (int i = 0; i < n->nargs; i++) h = hash_word(h, n->args[i]);
+  h = hash_lanes(FNV_START, word, ATTR_WORDS);
   for (int i = 0; i < t->ndims; i++) h = hash_word(h, t->dims[i]);
   for (int i = 0; i < t->nto; i++) h = hash_word(h, t->to[i]);
   h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
   return (uint32_t)(h ^ h >> 32);
 }
 
+void node_set_attr(Node *n, const Attr *attr) {
+  n->attr = attr;
+  n->attr_hash = attr_hash(attr);
+}
+
+static uint32_t node_hash(const Node *n) {
+  uint64_t h = hash_word(hash_word(FNV_START, n->op | (uint64_t)n->attr_hash << 32), n->instance);
+  for (int i = 0; i < n->nargs; i++) h = hash_word(h, n->args[i]);
+  return (uint32_t)(h ^ h >> 32);
+}
+
 static bool node_equal(const Node *a, const Node *b) {
-  return a->op == b->op && a->instance == b->instance && a->nargs == b->nargs &&
-         same_bytes(a->args, b->args, a->nargs * sizeof *a->args) && attr_equal(&a->attr, &b->attr);
+  return a->op == b->op && a->attr_hash == b->attr_hash && a->instance == b->instance &&
+         a->nargs == b->nargs && same_bytes(a->args, b->args, a->nargs * sizeof *a->args) &&
+         attr_equal(a->attr, b->attr);
 }
 
 static uint64_t hash_dims(uint64_t h, const DimTable *t, int n, const DimId *list) {
@@ -157,7 +171,7 @@ uint64_t graph_hash(const Graph *g) {
     h = hash_word(hash_word(h, fnv_text(g->mesh->axis[k].name)), (uint64_t)g->mesh->axis[k].size);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
-    const Attr *t = &x->attr;
+    const Attr *t = x->attr;
     attr_words(t, word);
     h = hash_word(hash_word(hash_word(h, x->op), x->type), x->instance);
     h = hash_bytes(h, word, sizeof word);
@@ -305,15 +319,20 @@ static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, cons
   return true;
 }
 
-static void copy_lists(Arena *a, Attr *t) {
-  t->dims = t->ndims ? arena_copy(a, t->dims, t->ndims * sizeof *t->dims) : NULL;
-  t->to = t->nto ? arena_copy(a, t->to, t->nto * sizeof *t->to) : NULL;
+// Returns lasting attributes that equal *t.
+static const Attr *keep_attr(Graph *g, const Attr *t, uint32_t hash) {
+  const Attr **kept = &g->table->attr[hash % KEPT];
+  if (*kept && attr_equal(*kept, t)) return *kept;
+  Attr *copy = arena_copy(g->arena, t, sizeof *t);
   size_t bytes = (size_t)t->ndata * sizeof *t->data;
-  t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
+  copy->dims = t->ndims ? arena_copy(g->arena, t->dims, t->ndims * sizeof *t->dims) : NULL;
+  copy->to = t->nto ? arena_copy(g->arena, t->to, t->nto * sizeof *t->to) : NULL;
+  copy->data = bytes ? arena_copy(g->arena, t->data, bytes) : NULL;
+  return *kept = copy;
 }
 
-// Returns the node that equals *n, or adds *n. With `lasting` the lists of n->attr are not copied:
-// they belong to a node of another graph in the same arena.
+// Returns the node that equals *n, or adds *n. With `lasting` n->attr is not copied: it belongs to
+// a node of another graph in the same arena.
 static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
   if (g->table->stale) refill_table(g);
@@ -321,11 +340,12 @@ static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   NodeSlot *slot = find_slot(g, n, hash);
   if (slot->id) return slot->id;
   n->args = arena_copy(a, n->args, n->nargs * sizeof *n->args);
-  if (!lasting) copy_lists(a, &n->attr);
+  if (!lasting) n->attr = keep_attr(g, n->attr, n->attr_hash);
   vec_push(a, g->node) = *n;
   NodeId id = graph_count(g);
   *slot = (NodeSlot){hash, id};
-  if (n->attr.decl && !g->decl.at[n->attr.decl - 1].node) g->decl.at[n->attr.decl - 1].node = id;
+  DeclId decl = n->attr->decl;
+  if (decl && !g->decl.at[decl - 1].node) g->decl.at[decl - 1].node = id;
   g->table->stale = id > g->table->cap / SLOTS_A_NODE;
   return id;
 }
@@ -349,8 +369,8 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
             .nargs = (uint8_t)nargs,
             .dims = dims,
             .args = sorted,
-            .attr = t,
             .origin = *origin};
+  node_set_attr(&n, &t);
   return find_or_insert(g, &n, false);
 }
 
@@ -370,7 +390,7 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
 // `from`. In that case the caller copies type and dims of `node` instead of inferring them again.
 static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
   if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n ||
-      node->attr.decl)
+      node->attr->decl)
     return false;
   for (int i = 0; i < node->nargs; i++) {
     const Node *x = graph_node(g, args[i]), *was = graph_node(from, node->args[i]);
@@ -400,7 +420,7 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
     return find_or_insert(g, &same, true);
   }
   NodeId copy =
-      add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
+      add(g, (Op)node->op, node->nargs, args, node->attr, node->instance, &node->origin, why);
   if (!copy) BUG("copy of %%%u: %s", n, why);
   return copy;
 }
@@ -470,7 +490,7 @@ NodeId graph_const(Graph *g, Dtype type, double value) {
 
 double graph_exact(const Graph *g, NodeId constant) {
   double exact = constant < g->exact.n ? g->exact.at[constant] : 0;
-  return exact != 0 ? exact : graph_node(g, constant)->attr.num[0];
+  return exact != 0 ? exact : graph_node(g, constant)->attr->num[0];
 }
 
 NodeId graph_unary(Graph *g, Op op, NodeId a) { return graph_add(g, op, 1, &a, NULL); }
@@ -512,7 +532,7 @@ NodeId graph_at(Graph *g, RegionId r, NodeId x) {
 }
 
 NodeId graph_collect(Graph *g, NodeId scan, NodeId x) {
-  DimId t = region_get(g, graph_node(g, scan)->attr.region)->t;
+  DimId t = region_get(g, graph_node(g, scan)->attr->region)->t;
   return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
 }
 
@@ -592,7 +612,7 @@ static void mark_all(Marker *r) {
     NodeId id = r->todo.at[--r->todo.n];
     const Node *n = graph_node(r->g, id);
     for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) mark(r, n->args[i]);
-    if (n->op == OP_SCAN && region_get(r->g, n->attr.region)->guarded) mark(r, n->args[0]);
+    if (n->op == OP_SCAN && region_get(r->g, n->attr->region)->guarded) mark(r, n->args[0]);
     if (n->op == OP_CARRY) {
       mark(r, r->scan[n->region]);
       mark(r, carry_next(r->g, r->scan, id));
@@ -627,7 +647,7 @@ static uint32_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, c
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (node->op == OP_CARRY && marked[n] && scan[node->region])
-      kept[node->region][node->attr.carry] = true;
+      kept[node->region][node->attr->carry] = true;
   }
   for (uint32_t r = 1; r <= g->region.n; r++) {
     uint32_t next = 0;
@@ -646,7 +666,7 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   NodeId args[MAX_ARGS];
   int nargs = 0;
   char why[200];
-  Attr attr = n->attr;
+  Attr attr = *n->attr;
   RegionId r = attr.region;
   if (n->op == OP_CARRY) attr.carry = number[r][attr.carry];
   for (int i = 0; i < n->nargs; i++)
@@ -667,10 +687,10 @@ static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map
     moved |= args[i] != x.args[i];
   }
   if (moved) x.args = arena_copy(g->arena, args, x.nargs * sizeof *args);
-  if (g->arena != from->arena) copy_lists(g->arena, &x.attr);
+  if (g->arena != from->arena) x.attr = keep_attr(g, x.attr, x.attr_hash);
   vec_push(g->arena, g->node) = x;
   NodeId id = graph_count(g);
-  if (x.attr.decl && !g->decl.at[x.attr.decl - 1].node) g->decl.at[x.attr.decl - 1].node = id;
+  if (x.attr->decl && !g->decl.at[x.attr->decl - 1].node) g->decl.at[x.attr->decl - 1].node = id;
   return id;
 }
 
@@ -722,7 +742,7 @@ Graph *graph_prune(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
     NodeId n = order[i];
     if (!marked[n]) continue;
     bool loop = graph_node(from, n)->op == OP_CARRY || graph_node(from, n)->op == OP_SCAN;
-    map[n] = loop && scan[graph_node(from, n)->attr.region]
+    map[n] = loop && scan[graph_node(from, n)->attr->region]
                  ? copy_loop(g, from, n, map, number, kept)
                  : graph_copy(g, from, n, map);
   }

@@ -124,8 +124,8 @@ typedef struct Region {
 } Region;
 
 // What an operation needs beside its arguments. The column `attrs` of ops.def says which of the
-// fields `type`, `dims` and `to` the operation reads. Fields that it does not read are zero. Lists
-// are in the graph's arena.
+// fields `type`, `dims` and `to` the operation reads. Fields that it does not read are zero. Those
+// of a node and their lists are in the graph's arena.
 typedef struct Attr {
   Dtype type;  // result type of const, values, cast, contract and random draws
   DeclId decl; // the declaration of an input, param or state
@@ -189,12 +189,15 @@ typedef struct Node {
   uint8_t nargs;
   // 0, or the number of a rematerialised copy. Nodes with different numbers are not equal.
   uint32_t instance;
-  RegionId region; // the innermost loop around the node; derived from its arguments
-  Dims dims;       // dims of the result, in canonical order
+  RegionId region;    // the innermost loop around the node; derived from its arguments
+  uint32_t attr_hash; // a hash of *attr, for graph.c
+  Dims dims;          // dims of the result, in canonical order
   const NodeId *args;
-  Attr attr;
+  const Attr *attr; // shared with nodes of equal attributes, in this graph and others
   Origin origin;
 } Node;
+// Gives *n, a node that no table of nodes has, other attributes. *attr lasts as long as the node.
+void node_set_attr(Node *n, const Attr *attr);
 
 typedef enum DeclKind { DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT } DeclKind;
 

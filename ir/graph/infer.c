@@ -523,7 +523,7 @@ static bool want_scan(const InferCall *c) {
 static bool infer_final(InferCall *c) {
   c->type = arg_type(c, 1);
   if (!want_scan(c)) return false;
-  if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
+  if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr->region)
     return refuse(c, "argument 2 is not a carry of the scan");
   return add_dims_of(c, 1);
 }
@@ -531,7 +531,7 @@ static bool infer_final(InferCall *c) {
 static bool infer_collect(InferCall *c) {
   c->type = arg_type(c, 1);
   if (!want_scan(c) || !want_lists(c, 1, 0)) return false;
-  RegionId r = c->arg[0]->attr.region;
+  RegionId r = c->arg[0]->attr->region;
   if (c->attr->dims[0] != region_get(c->g, r)->t) return refuse(c, "names not the dim of the loop");
   return want_place(c, 1, r) && add_dims_of(c, 1) && add_new(c, c->attr->dims[0]);
 }

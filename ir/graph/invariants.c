@@ -51,7 +51,7 @@ static bool check_decl(const Verifier *c, DeclId id) {
   if (d->kind == DECL_SLOT && (!d->of || g->decl.at[d->of - 1].kind != DECL_PARAM))
     return broken(c, "slot %s belongs to no parameter", d->name);
   if (d->node > graph_count(g)) return broken(c, "%s has no node %%%u", d->name, d->node);
-  if (d->node && graph_node(g, d->node)->attr.decl != id)
+  if (d->node && graph_node(g, d->node)->attr->decl != id)
     return broken(c, "%%%u is not the node of %s", d->node, d->name);
   return order_is_whole(c, d->name, d->rank, d->dims);
 }
@@ -84,15 +84,15 @@ static bool check_node(const Verifier *c, NodeId id) {
   char why[WHY];
   Dtype type;
   Dims dims;
-  if (!infer(g, (Op)n->op, n->nargs, n->args, &n->attr, &type, &dims, why))
+  if (!infer(g, (Op)n->op, n->nargs, n->args, n->attr, &type, &dims, why))
     return broken(c, "%%%u: %.180s", id, why);
   if (n->type != type)
     return broken(c, "%%%u is %s, not %s", id,
                   n->type < TYPE_COUNT ? dtype_text((Dtype)n->type) : "?", dtype_text(type));
   if (n->region > g->region.n) return broken(c, "%%%u is in no region", id);
   if (!dims_equal(&n->dims, &dims)) return broken(c, "%%%u has other dims than follow", id);
-  if (n->attr.decl && g->decl.at[n->attr.decl - 1].node != id)
-    return broken(c, "%%%u is a second node of %s", id, g->decl.at[n->attr.decl - 1].name);
+  if (n->attr->decl && g->decl.at[n->attr->decl - 1].node != id)
+    return broken(c, "%%%u is a second node of %s", id, g->decl.at[n->attr->decl - 1].name);
   return check_legal(c, id);
 }
 
@@ -125,7 +125,7 @@ static bool check_carry(const Verifier *c, NodeId id) {
 static bool check_place(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   if (n->op == OP_CARRY && !check_carry(c, id)) return false;
-  if (n->op == OP_SCAN && c->scan[n->attr.region] != id)
+  if (n->op == OP_SCAN && c->scan[n->attr->region] != id)
     return broken(c, "%%%u: its region has a second scan", id);
   for (RegionId r = n->region; r; r = region_get(c->g, r)->parent) {
     NodeId scan = c->scan[r];

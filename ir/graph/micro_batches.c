@@ -18,7 +18,8 @@ static DimId micro_dim(const Graph *g, Arena *a) {
 }
 
 static bool selects(const Node *n, DimId micro) {
-  return n->op == OP_WINDOW && n->attr.ndims == 1 && n->attr.nto == 0 && n->attr.dims[0] == micro;
+  return n->op == OP_WINDOW && n->attr->ndims == 1 && n->attr->nto == 0 &&
+         n->attr->dims[0] == micro;
 }
 
 // Sets of[n] of each node n from its arguments, and loop[r] to the largest number of the nodes of
@@ -30,8 +31,8 @@ static void pass_on(const Graph *g, DimId micro, uint32_t *of, uint32_t *loop) {
     uint32_t part = loop[x->region];
     for (int i = 0; i < x->nargs; i++)
       if (of[x->args[i]] > part) part = of[x->args[i]];
-    if (selects(x, micro) && x->attr.affine.offset + 1 > part)
-      part = (uint32_t)x->attr.affine.offset + 1;
+    if (selects(x, micro) && x->attr->affine.offset + 1 > part)
+      part = (uint32_t)x->attr->affine.offset + 1;
     of[n] = part;
     for (RegionId r = x->region; r; r = region_get(g, r)->parent)
       if (loop[r] < part) loop[r] = part;

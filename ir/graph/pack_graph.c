@@ -9,6 +9,7 @@
   BY_RULE(T, member, INT, MEMBER, COUNTED(T, counter), .n = 1, .low = 0, .high = INT64_MAX)
 #define REALS(T, member, counter) BY_RULE(T, member, REAL, MEMBER, COUNTED(T, counter), .n = 1)
 #define DIMS(T, member, counter) USED(T, member, INT, counter, .low = 0, .high = UINT32_MAX)
+#define ONE(T, member, table) BY_RULE(T, member, RECORD, ONE, .n = 1, .record = &table##_record)
 // The elements of a VEC, whose capacity is left out.
 #define VECTOR(T, member, table)                                                                   \
   ANY(T, member.n), LEFT(T, member.cap), LIST(T, member.at, member.n, table)
@@ -53,7 +54,8 @@ static const PackField node_fields[] = {
     COUNT(Node, nargs, MAX_ARGS),
     HAS(Node, dims, dims),
     NUMBERS(Node, args, nargs),
-    HAS(Node, attr, attr),
+    LEFT(Node, attr_hash),
+    ONE(Node, attr, attr),
     HAS(Node, origin, origin),
 };
 static RECORD(Node, node);
@@ -184,22 +186,14 @@ static RECORD(ModelSpec, spec);
 // -- the graph ----------------------------------------------------------------------------------
 
 static const PackField graph_fields[] = {
-    LEFT(Graph, arena),
-    LEFT(Graph, dims),
-    BY_RULE(Graph, mesh, RECORD, ONE, .n = 1, .record = &mesh_record),
-    ANY(Graph, stage),
-    TEXT(Graph, model),
-    VECTOR(Graph, node, node),
-    VECTOR(Graph, decl, decl),
-    VECTOR(Graph, output, output),
-    VECTOR(Graph, name, name),
-    VECTOR(Graph, region, region),
-    HAS(Graph, layout, layout),
-    HAS(Graph, spec, spec),
-    HAS(Graph, origin, origin),
-    ANY(Graph, exact.n),
-    LEFT(Graph, exact.cap),
-    REALS(Graph, exact.at, exact.n),
+    LEFT(Graph, arena),         LEFT(Graph, dims),
+    ONE(Graph, mesh, mesh),     ANY(Graph, stage),
+    TEXT(Graph, model),         VECTOR(Graph, node, node),
+    VECTOR(Graph, decl, decl),  VECTOR(Graph, output, output),
+    VECTOR(Graph, name, name),  VECTOR(Graph, region, region),
+    HAS(Graph, layout, layout), HAS(Graph, spec, spec),
+    HAS(Graph, origin, origin), ANY(Graph, exact.n),
+    LEFT(Graph, exact.cap),     REALS(Graph, exact.at, exact.n),
     LEFT(Graph, table),
 };
 const PackRecord pack_of_graph = {"Graph", sizeof(Graph), countof(graph_fields), graph_fields};

@@ -17,15 +17,15 @@ Dtype region_sum_type(const Graph *g, RegionId r, Dtype t) {
 NodeId *region_scans(Arena *a, const Graph *g) {
   NodeId *scan = arena_array(a, NodeId, g->region.n + 1);
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (graph_node(g, n)->op == OP_SCAN) scan[graph_node(g, n)->attr.region] = n;
+    if (graph_node(g, n)->op == OP_SCAN) scan[graph_node(g, n)->attr->region] = n;
   return scan;
 }
 
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry) {
   const Node *c = graph_node(g, carry);
   NodeId of = scan[c->region];
-  return of && c->attr.carry < graph_node(g, of)->nargs ? graph_node(g, of)->args[c->attr.carry]
-                                                        : 0;
+  return of && c->attr->carry < graph_node(g, of)->nargs ? graph_node(g, of)->args[c->attr->carry]
+                                                         : 0;
 }
 
 bool carry_is_constant(const Graph *g, const NodeId *scan, NodeId n) {

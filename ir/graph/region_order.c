@@ -24,7 +24,7 @@ typedef struct Sort {
 static uint32_t list_of(const Graph *g, NodeId n, const Op *ends) {
   const Node *x = graph_node(g, n);
   if (!ends || (x->op == *ends && x->op == OP_CARRY)) return x->region;
-  return x->op == *ends ? graph_node(g, x->args[0])->attr.region : g->region.n + 1;
+  return x->op == *ends ? graph_node(g, x->args[0])->attr->region : g->region.n + 1;
 }
 
 // Sets *body to the nodes, grouped by region (list_of). Within a region they are in the order of
@@ -54,7 +54,7 @@ static NodeId prerequisite(const Sort *s, NodeId n, uint32_t i) {
   if (i < node->nargs) return node->args[i];
   if (node->op != OP_SCAN) return 0;
   i -= node->nargs;
-  const uint32_t *first = s->first + node->attr.region;
+  const uint32_t *first = s->first + node->attr->region;
   return i < first[1] - first[0] ? s->body[first[0] + i] : 0;
 }
 

@@ -11,7 +11,7 @@ static bool reads_inside(const Graph *g, const Attr *t) {
 
 const char *node_source_name(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  const Attr *t = &x->attr;
+  const Attr *t = x->attr;
   if (x->op == OP_PIN) return "layout";
   if (x->op == OP_AT || x->op == OP_CARRY) return "scan";
   if (x->op != OP_WINDOW && x->op != OP_WINDOW_AT) return op_row((Op)x->op)->text;

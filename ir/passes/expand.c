@@ -49,7 +49,7 @@ static NodeId expand_l2_norm(Expand *c) {
 // slowest.
 static NodeId flat_position(Expand *c) {
   Graph *g = c->g;
-  const Attr *t = &c->n.attr;
+  const Attr *t = c->n.attr;
   NodeId at = graph_index(g, t->dims[0]);
   for (int i = 1; i < t->ndims; i++) {
     NodeId size = graph_const(g, TYPE_I32, (double)dim_get(g->dims, t->dims[i])->size);
@@ -61,7 +61,7 @@ static NodeId flat_position(Expand *c) {
 // Returns the part of a flat position that is along the dim attr.to[0].
 static NodeId position_along(Expand *c, NodeId at) {
   Graph *g = c->g;
-  const Attr *t = &c->n.attr;
+  const Attr *t = c->n.attr;
   int i = t->ndims - 1;
   for (; t->nto && t->dims[i] != t->to[0]; i--)
     at = graph_binary(g, OP_FLOOR_DIV, at,
@@ -121,7 +121,7 @@ static bool is_narrow_sum(const Node *n) {
 static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype wide) {
   to->origin = n->origin;
   NodeId args[2] = {graph_cast(to, map[n->args[0]], wide), map[n->args[1]]};
-  return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
+  return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, n->attr), (Dtype)n->type);
 }
 
 typedef NodeId ExpandRule(Expand *c);
@@ -136,7 +136,7 @@ static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId 
   if (!(op_row((Op)n->op)->flags & EXPANDS)) return graph_copy(to, from, id, map);
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
   Expand c = {
-      .g = to, .n = *n, .x = map[n->args[0]], .over = dims_make(n->attr.ndims, n->attr.dims)};
+      .g = to, .n = *n, .x = map[n->args[0]], .over = dims_make(n->attr->ndims, n->attr->dims)};
   to->origin = n->origin;
   return expand_rule[n->op](&c);
 }

@@ -30,10 +30,10 @@ static bool is_mean_of(const Graph *g, NodeId m, NodeId x, const Dims *allowed) 
   for (int i = 0; i < 2; i++) {
     const Node *sum = graph_node(g, mul->args[i]), *factor = graph_node(g, mul->args[1 - i]);
     if (sum->op != OP_SUM || sum->args[0] != x || factor->op != OP_CONST) continue;
-    for (int k = 0; k < sum->attr.ndims; k++)
-      if (!dims_has(allowed, sum->attr.dims[k])) return false;
-    double n = dims_product(g->dims, sum->attr.ndims, sum->attr.dims);
-    return dtype_round((Dtype)factor->type, 1 / n) == factor->attr.num[0];
+    for (int k = 0; k < sum->attr->ndims; k++)
+      if (!dims_has(allowed, sum->attr->dims[k])) return false;
+    double n = dims_product(g->dims, sum->attr->ndims, sum->attr->dims);
+    return dtype_round((Dtype)factor->type, 1 / n) == factor->attr->num[0];
   }
   return false;
 }
@@ -127,7 +127,7 @@ static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
 }
 
 static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
-  Dims over = dims_make(n->attr.ndims, n->attr.dims);
+  Dims over = dims_make(n->attr->ndims, n->attr->dims);
   NodeId args[2];
   Factored f[2];
   bool any = false;
@@ -138,16 +138,16 @@ static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
     any |= f[i].found;
     args[i] = f[i].rest;
   }
-  if (!any || !n->attr.ndims) return 0;
+  if (!any || !n->attr->ndims) return 0;
   Dims both = list_union(&graph_node(g, args[0])->dims, &graph_node(g, args[1])->dims);
   if (!list_has_all(&both, &over)) return 0;
-  return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, &n->attr), &f[1]), &f[0]);
+  return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, n->attr), &f[1]), &f[0]);
 }
 
 static NodeId factored(Graph *to, const Node *n, const NodeId *map) {
   if (!n->origin.backward || n->instance || !dtype_is_float((Dtype)n->type)) return 0;
   if (n->op == OP_SUM && n->type == graph_node(to, map[n->args[0]])->type)
-    return factored_sum(to, map[n->args[0]], &n->attr);
+    return factored_sum(to, map[n->args[0]], n->attr);
   return n->op == OP_CONTRACT ? factored_product(to, n, map) : 0;
 }
 

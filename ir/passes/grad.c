@@ -156,7 +156,7 @@ static void find_results(Grad *c) {
     NodeId n = c->order[i - 1];
     const Node *x = graph_node(c->g, n);
     if (x->op != OP_FINAL && x->op != OP_COLLECT) continue;
-    NodeId *first = &c->result[graph_node(c->g, x->args[0])->attr.region];
+    NodeId *first = &c->result[graph_node(c->g, x->args[0])->attr->region];
     c->later[n] = *first;
     *first = n;
   }

@@ -4,7 +4,7 @@
 
 static NodeId x_of(const Grad *c) { return c->n.args[0]; }
 
-static Dims reduced(const Grad *c) { return dims_make(c->n.attr.ndims, c->n.attr.dims); }
+static Dims reduced(const Grad *c) { return dims_make(c->n.attr->ndims, c->n.attr->dims); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
@@ -12,7 +12,7 @@ void grad_sum(Grad *c) { grad_to(c, 0, c->dy); }
 
 void grad_mean(Grad *c) {
   grad_to(c, 0,
-          grad_scaled(c, c->dy, 1 / dims_product(c->g->dims, c->n.attr.ndims, c->n.attr.dims)));
+          grad_scaled(c, c->dy, 1 / dims_product(c->g->dims, c->n.attr->ndims, c->n.attr->dims)));
 }
 
 // Derivative of max and min: all elements that are equal to the result get the same share of the
@@ -90,8 +90,10 @@ void grad_contract(Grad *c) {
 void grad_broadcast(Grad *c) { grad_to(c, 0, c->dy); }
 
 static void move_back(Grad *c, Op op) {
-  Attr back = {
-      .ndims = c->n.attr.nto, .dims = c->n.attr.to, .nto = c->n.attr.ndims, .to = c->n.attr.dims};
+  Attr back = {.ndims = c->n.attr->nto,
+               .dims = c->n.attr->to,
+               .nto = c->n.attr->ndims,
+               .to = c->n.attr->dims};
   grad_to(c, 0, graph_add(c->g, op, 1, &c->dy, &back));
 }
 void grad_rename(Grad *c) { move_back(c, OP_RENAME); }
@@ -101,7 +103,7 @@ void grad_merge(Grad *c) { move_back(c, OP_SPLIT); }
 void grad_checkpoint(Grad *c) { grad_to(c, 0, c->dy); }
 
 // Derivative of pin: the gradient gets the same pin.
-void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.attr)); }
+void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, c->n.attr)); }
 
 // -- windows ------------------------------------------------------------------------------------
 
@@ -111,9 +113,9 @@ static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0
 // the source is dy at the position of this element and zero elsewhere.
 static void grad_select(Grad *c) {
   Graph *g = c->g;
-  NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr.affine.offset);
+  NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr->affine.offset);
   if (start_of(c)) place = graph_binary(g, OP_ADD, place, start_of(c));
-  NodeId here = graph_binary(g, OP_EQ, graph_index(g, c->n.attr.dims[0]), place);
+  NodeId here = graph_binary(g, OP_EQ, graph_index(g, c->n.attr->dims[0]), place);
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
@@ -123,7 +125,7 @@ static void grad_select(Grad *c) {
 // the dim of the taps, the result is summed over this dim.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
-  const Attr *t = &c->n.attr;
+  const Attr *t = c->n.attr;
   if (!t->nto) {
     grad_select(c);
     return;
@@ -146,7 +148,7 @@ void grad_window(Grad *c) {
 void grad_take(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);
-  DimId row = c->n.attr.dims[0];
+  DimId row = c->n.attr->dims[0];
   Dims sum = {0};
   for (int i = 0; i < ids->dims.n; i++)
     if (!dims_has(&table->dims, ids->dims.at[i]) || ids->dims.at[i] == row)
@@ -157,6 +159,6 @@ void grad_take(Grad *c) {
 
 void grad_scatter(Grad *c) {
   if (!grad_wanted(c, 0)) return;
-  Attr attr = {.ndims = 1, .dims = c->n.attr.to};
+  Attr attr = {.ndims = 1, .dims = c->n.attr->to};
   grad_to(c, 0, graph_add(c->g, OP_TAKE, 2, (NodeId[]){c->dy, c->n.args[1]}, &attr));
 }

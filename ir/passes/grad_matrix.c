@@ -8,8 +8,8 @@
 // system.
 #include "ir/passes/grad_internal.h"
 
-static DimId rows(const Grad *c) { return c->n.attr.dims[0]; }
-static DimId columns(const Grad *c) { return c->n.attr.dims[1]; }
+static DimId rows(const Grad *c) { return c->n.attr->dims[0]; }
+static DimId columns(const Grad *c) { return c->n.attr->dims[1]; }
 
 static NodeId times(Grad *c, NodeId x, NodeId y) { return graph_binary(c->g, OP_MUL, x, y); }
 
@@ -56,14 +56,14 @@ static void grad_solution(Grad *c, Op op, unsigned flags) {
   }
   Dims keep = graph_node(c->g, c->n.args[0])->dims;
   NodeId da = graph_contract(c->g, 2, (NodeId[]){db, x}, &keep, (Dtype)c->n.type);
-  bool upper = c->n.attr.flags & MATRIX_UPPER;
+  bool upper = c->n.attr->flags & MATRIX_UPPER;
   NodeId own = order(c, OP_LE, upper ? rows(c) : columns(c), upper ? columns(c) : rows(c));
   grad_to(c, 0, graph_where(c->g, own, da, grad_const(c, 0)));
 }
 
 void grad_solve(Grad *c) { grad_solution(c, OP_SOLVE, 0); }
 void grad_triangular_solve(Grad *c) {
-  grad_solution(c, OP_TRIANGULAR_SOLVE, c->n.attr.flags ^ MATRIX_UPPER);
+  grad_solution(c, OP_TRIANGULAR_SOLVE, c->n.attr->flags ^ MATRIX_UPPER);
 }
 
 // -- determinants -------------------------------------------------------------------------------
@@ -110,14 +110,14 @@ void grad_cholesky(Grad *c) {
 
 // Returns the rows of a stack x from `first` on, as dim `to`.
 static NodeId part(Grad *c, NodeId x, int64_t first, DimId to) {
-  DimId from = c->n.attr.to[0];
+  DimId from = c->n.attr->to[0];
   Attr attr = {.ndims = 1, .dims = &from, .nto = 1, .to = &to, .affine = {1, 0, first, 1}};
   return graph_add(c->g, OP_WINDOW, 1, &x, &attr);
 }
 
 // Returns row `at` of a stack x.
 static NodeId row_of(Grad *c, NodeId x, int64_t at) {
-  DimId from = c->n.attr.to[0];
+  DimId from = c->n.attr->to[0];
   Attr attr = {.ndims = 1, .dims = &from, .affine = {0, 0, at, 1}};
   return graph_add(c->g, OP_WINDOW, 1, &x, &attr);
 }
@@ -130,7 +130,7 @@ static NodeId over(Grad *c, NodeId x, NodeId y) { return graph_binary(c->g, OP_D
 // Derivative of a = Q R: with M = R dR^T - dQ^T Q, and its lower triangle copied to the upper one,
 // da = (dQ + Q M) R^-T.
 void grad_qr(Grad *c) {
-  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  DimId i = rows(c), j = columns(c), k = c->n.attr->to[1], t = dim_twin(c->g->dims, k, "other");
   int64_t m = size(c, i);
   NodeId q = part(c, c->id, 0, i), r = part(c, c->id, m, j), dq = part(c, c->dy, 0, i),
          dr = part(c, c->dy, m, j);
@@ -143,7 +143,7 @@ void grad_qr(Grad *c) {
 // Derivative of the values w and vectors V of a symmetric matrix: the symmetric part of
 // V (diag(dw) + (V^T dV) / (w_t - w_k)) V^T. Of equal values the vectors have no derivative.
 void grad_eigh(Grad *c) {
-  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  DimId i = rows(c), j = columns(c), k = c->n.attr->to[1], t = dim_twin(c->g->dims, k, "other");
   int64_t n = size(c, i);
   NodeId v = part(c, c->id, 0, i), w = row_of(c, c->id, n), dv = part(c, c->dy, 0, i),
          dw = row_of(c, c->dy, n);
@@ -159,7 +159,7 @@ void grad_eigh(Grad *c) {
 // Returns the part of da that lies outside the span of the vectors x, over d and k, whose gradient
 // is dx: (dx - x x^T dx) / s times the transpose of the vectors y.
 static NodeId outside(Grad *c, DimId d, NodeId x, NodeId dx, NodeId s, NodeId y) {
-  DimId k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  DimId k = c->n.attr->to[1], t = dim_twin(c->g->dims, k, "other");
   NodeId within = product(c, as(c, x, k, t), dx, d); // over t, k
   NodeId rest = sub(c, dx, product(c, as(c, x, k, t), within, t));
   return product(c, over(c, rest, s), y, k);
@@ -169,7 +169,7 @@ static NodeId outside(Grad *c, DimId d, NodeId x, NodeId dx, NodeId s, NodeId y)
 // With the skew parts P of U^T dU and Q of V^T dV, both divided by s_t^2 - s_k^2,
 // da = U (P S + S Q + diag(dS)) V^T, plus what lies outside the span of U or V.
 void grad_svd(Grad *c) {
-  DimId i = rows(c), j = columns(c), k = c->n.attr.to[1], t = dim_twin(c->g->dims, k, "other");
+  DimId i = rows(c), j = columns(c), k = c->n.attr->to[1], t = dim_twin(c->g->dims, k, "other");
   int64_t m = size(c, i), n = size(c, j);
   NodeId u = part(c, c->id, 0, i), v = part(c, c->id, m, j), s = row_of(c, c->id, m + n);
   NodeId du = part(c, c->dy, 0, i), dv = part(c, c->dy, m, j), ds = row_of(c, c->dy, m + n);

@@ -5,7 +5,7 @@
 // Derivative of cumsum. An element is a term of the sums at its own and all later positions. Its
 // gradient is therefore the sum of dy over these positions: a cumsum in the opposite direction.
 void grad_cumsum(Grad *c) {
-  Attr back = c->n.attr;
+  Attr back = *c->n.attr;
   back.flags ^= ORDER_REVERSE;
   grad_to(c, 0, graph_add(c->g, OP_CUMSUM, 1, &c->dy, &back));
 }
@@ -23,7 +23,7 @@ void grad_cumprod(Grad *c) {
   Graph *g = c->g;
   NodeId x = c->n.args[0];
   Dtype type = (Dtype)c->n.type;
-  Attr on = c->n.attr, back = on, count = on;
+  Attr on = *c->n.attr, back = on, count = on;
   back.flags ^= ORDER_REVERSE;
   count.flags &= ~(unsigned)ORDER_EXCLUSIVE;
   NodeId zero = graph_const(g, type, 0), one = graph_const(g, type, 1);
@@ -48,7 +48,7 @@ void grad_cumprod(Grad *c) {
 // reached first.
 void grad_cummax(Grad *c) {
   if (!grad_wanted(c, 0)) return;
-  NodeId where = graph_add(c->g, OP_CUM_INDEX, 1, &c->n.args[0], &c->n.attr);
-  Attr back = {.ndims = 1, .dims = c->n.attr.dims, .nto = 1, .to = c->n.attr.dims};
+  NodeId where = graph_add(c->g, OP_CUM_INDEX, 1, &c->n.args[0], c->n.attr);
+  Attr back = {.ndims = 1, .dims = c->n.attr->dims, .nto = 1, .to = c->n.attr->dims};
   grad_to(c, 0, graph_add(c->g, OP_SCATTER_ADD, 2, (NodeId[]){c->dy, where}, &back));
 }

@@ -111,7 +111,7 @@ void grad_cast(Grad *c) {
   Node dy = *graph_node(c->g, c->dy);
   bool widens = dtype_bytes(to) > dtype_bytes((Dtype)dy.type);
   if (dy.op == OP_CONTRACT && widens) {
-    Attr attr = dy.attr;
+    Attr attr = *dy.attr;
     attr.type = to;
     grad_to(c, 0, graph_add(c->g, OP_CONTRACT, 2, (NodeId[]){dy.args[0], dy.args[1]}, &attr));
   } else {
@@ -153,7 +153,7 @@ void grad_mod(Grad *c) { // y = a - floor(a / b) b: derivative 1 by a, -floor(a 
 static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
   const Node *exponent = graph_node(c->g, b);
   if (exponent->op == OP_CONST) {
-    double e = exponent->attr.num[0];
+    double e = exponent->attr->num[0];
     if (e == 1) return one(c);
     if (e == 2) return grad_scaled(c, a, 2);
     return grad_scaled(c, binary(c, OP_POW, a, grad_const(c, e - 1)), e);
@@ -172,7 +172,7 @@ static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
 void grad_pow(Grad *c) {
   NodeId a = c->n.args[0], b = c->n.args[1];
   const Node *exponent = graph_node(c->g, b);
-  bool constant = exponent->op == OP_CONST && exponent->attr.num[0] == 0;
+  bool constant = exponent->op == OP_CONST && exponent->attr->num[0] == 0;
   if (grad_wanted(c, 0) && !constant) slope_to(c, pow_slope(c, a, b));
   if (!grad_wanted(c, 1)) return;
   // The derivative by b is y log(a), and 0 where a is 0.

@@ -24,7 +24,7 @@ RegionId grad_region(const Grad *c, NodeId n) {
 bool grad_ends_loop(const Grad *c, NodeId n) {
   const Node *node = graph_node(c->g, n);
   if (node->op != OP_FINAL && node->op != OP_COLLECT) return false;
-  return grad_region(c, node->args[1]) == graph_node(c->g, node->args[0])->attr.region;
+  return grad_region(c, node->args[1]) == graph_node(c->g, node->args[0])->attr->region;
 }
 
 void grad_accumulate(Grad *c, NodeId to, NodeId term) {
@@ -123,7 +123,7 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
     bool inner = in != l->of && region_encloses(c->g, l->of, in);
     args[i] = inner ? clone[node.args[i]] : grad_value(c, node.args[i]);
   }
-  Attr attr = node.attr;
+  Attr attr = *node.attr;
   if (attr.region) attr.region = c->clone_region[attr.region];
   c->g->origin = node.origin;
   c->g->origin.backward = true;
@@ -163,7 +163,7 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
     const Node *n = graph_node(c->g, c->nodes.node[i]);
     if ((n->op != OP_FINAL && n->op != OP_COLLECT) || !dims_has(&n->dims, t)) continue;
-    wide[graph_node(c->g, n->args[0])->attr.region] = any = true;
+    wide[graph_node(c->g, n->args[0])->attr->region] = any = true;
   }
   return any ? wide : NULL;
 }
@@ -182,7 +182,7 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
     NodeId n = order[i];
     const Node *node = graph_node(c->g, n);
     RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
-    bool ends = wide && node->op == OP_SCAN && wide[node->attr.region];
+    bool ends = wide && node->op == OP_SCAN && wide[node->attr->region];
     bool again =
         node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
     if (!again) continue;
@@ -241,7 +241,7 @@ static void bring_guard(Grad *c, Backward *b) {
   RegionId r = b->level.of;
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
-    if (graph_node(c->g, n)->op != OP_CARRY || graph_node(c->g, n)->attr.carry != 0) continue;
+    if (graph_node(c->g, n)->op != OP_CARRY || graph_node(c->g, n)->attr->carry != 0) continue;
     c->mirror[n] = brought_again(c, &b->level, n);
     return;
   }
@@ -252,7 +252,7 @@ static void bring_guard(Grad *c, Backward *b) {
 // the backward loop. Returns false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
   const Node *scan = graph_node(c->g, b->scan);
-  RegionId r = scan->attr.region;
+  RegionId r = scan->attr->region;
   bool any = false;
   for (NodeId n = c->result[r]; n; n = c->later[n]) {
     const Node *end = graph_node(c->g, n);
@@ -319,7 +319,7 @@ static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
 }
 
 static uint32_t number_of(const Grad *c, NodeId carry) {
-  return graph_node(c->g, carry)->attr.carry;
+  return graph_node(c->g, carry)->attr->carry;
 }
 
 static NodeId end_scan(Grad *c, Backward *b) {
@@ -396,7 +396,7 @@ void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
 // of the current step, and zero at the other positions.
 void grad_at(Grad *c) {
   Graph *g = c->g;
-  NodeId index = graph_index(g, c->n.attr.dims[0]);
-  NodeId here = graph_binary(g, OP_EQ, index, graph_at(g, c->n.attr.region, index));
+  NodeId index = graph_index(g, c->n.attr->dims[0]);
+  NodeId here = graph_binary(g, OP_EQ, index, graph_at(g, c->n.attr->region, index));
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }

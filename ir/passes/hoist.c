@@ -79,7 +79,7 @@ static bool is_heavy(const Node *n) {
 }
 
 static bool names(const Node *n, DimId t) {
-  return dims_has(&n->dims, t) || attr_names(&n->attr, t);
+  return dims_has(&n->dims, t) || attr_names(n->attr, t);
 }
 
 // Returns true if node n can be computed for all steps at once, with the dim of its loop as one
@@ -101,7 +101,7 @@ static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   const Node *node = old_node(h, n);
   char why[200];
   h->to->origin = node->origin;
-  return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
+  return graph_try(h->to, (Op)node->op, node->nargs, args, node->attr, node->instance, why);
 }
 
 // Sets h->feeds[n] for each node n of a loop if the next value of a carry, or an inner loop,
@@ -112,7 +112,7 @@ static void mark_feeds(Hoist *h) {
     bool loop = node->op == OP_SCAN || node->region;
     for (int i = 0; loop && i < node->nargs; i++) {
       RegionId in = old_node(h, node->args[i])->region;
-      bool inner = node->op == OP_SCAN ? in == node->attr.region : in != node->region;
+      bool inner = node->op == OP_SCAN ? in == node->attr->region : in != node->region;
       if (inner && node->op != OP_COLLECT && node->op != OP_FINAL) h->feeds[node->args[i]] = true;
     }
   }
@@ -190,11 +190,11 @@ static NodeId again(Hoist *h, const Node *at, NodeId n, int64_t large) {
   NodeId args[MAX_ARGS];
   if (!dims_has(&x.dims, t)) return n;
   h->to->origin = at->origin;
-  if (!whole) return graph_add(h->to, OP_AT, 1, &n, &at->attr);
+  if (!whole) return graph_add(h->to, OP_AT, 1, &n, at->attr);
   for (int i = 0; i < x.nargs; i++) args[i] = again(h, at, x.args[i], large);
   h->to->origin = x.origin;
   h->to->origin.backward = at->origin.backward;
-  return graph_add(h->to, (Op)x.op, x.nargs, args, &x.attr);
+  return graph_add(h->to, (Op)x.op, x.nargs, args, x.attr);
 }
 
 static void copy_inside(Hoist *h, NodeId n) {
@@ -308,7 +308,7 @@ static void list_sums(Hoist *h) {
     if (old_node(h, n)->op != OP_SUM) continue;
     const Node *all = old_node(h, old_node(h, n)->args[0]);
     if (all->op != OP_COLLECT) continue;
-    NodeId *first = &h->sum[old_node(h, all->args[0])->attr.region];
+    NodeId *first = &h->sum[old_node(h, all->args[0])->attr->region];
     h->later[n] = *first;
     *first = n;
   }
@@ -320,11 +320,11 @@ static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
   const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
   const Node *all = old_node(h, sum->args[0]);
-  if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr.dims[0])) return false;
-  RegionId r = old_node(h, all->args[0])->attr.region;
+  if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr->dims[0])) return false;
+  RegionId r = old_node(h, all->args[0])->attr->region;
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
-  return dim_in(region->t, sum->attr.ndims, sum->attr.dims) && region->recompute &&
+  return dim_in(region->t, sum->attr->ndims, sum->attr->dims) && region->recompute &&
          !region->guarded && region_depth(h->from, r) == h->depth &&
          old_node(h, *value)->region == r && !h->over[*value];
 }
@@ -375,7 +375,7 @@ static void add_up(Hoist *h, RegionId r, Nodes *next) {
     NodeId value;
     if (!is_step_sum(h, n, &value) || h->late[value]) continue;
     const Node *sum = old_node(h, n);
-    Dims rest = dims_make(sum->attr.ndims, sum->attr.dims);
+    Dims rest = dims_make(sum->attr->ndims, sum->attr->dims);
     dims_remove(&rest, t);
     h->to->origin = sum->origin;
     Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
@@ -433,7 +433,7 @@ static void copy_final(Hoist *h, NodeId n) {
 
 static void copy_scan(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
-  RegionId r = node->attr.region;
+  RegionId r = node->attr->region;
   Nodes next = {0};
   for (int i = 0; i < node->nargs; i++) vec_push(h->a, next) = h->in[node->args[i]];
   if (region_depth(h->from, r) != h->depth) {
@@ -444,7 +444,7 @@ static void copy_scan(Hoist *h, NodeId n) {
   if (again) choose_products(h, r);
   if (again) add_up(h, r, &next);
   h->to->origin = node->origin;
-  h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
+  h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, node->attr);
   if (again)
     sink_products(h, h->in[n], r);
   else if (!guarded)

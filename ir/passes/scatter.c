@@ -87,14 +87,14 @@ static NodeId sparse(const Scatter *s, Dtype type) {
 static NodeId plan_scatter(Graph *to, const Node *n, const NodeId *map) {
   Dtype type = (Dtype)n->type;
   bool wide =
-      type == TYPE_F32 && dims_product(to->dims, n->attr.ndims, n->attr.dims) > SUM_LEAF_SHORT;
+      type == TYPE_F32 && dims_product(to->dims, n->attr->ndims, n->attr->dims) > SUM_LEAF_SHORT;
   to->origin = n->origin;
   Scatter s = {.g = to,
-               .attr = &n->attr,
+               .attr = n->attr,
                .x = graph_cast(to, map[n->args[0]], wide ? TYPE_F64 : type),
                .ids = map[n->args[1]]};
   if (is_sparse(&s, n)) return sparse(&s, type);
-  return graph_cast(to, scatter(&s, s.x, s.ids, n->attr.to[0], MONOID_NONE), type);
+  return graph_cast(to, scatter(&s, s.x, s.ids, n->attr->to[0], MONOID_NONE), type);
 }
 
 Graph *graph_plan_scatters(Arena *a, const Graph *g) {
@@ -102,7 +102,7 @@ Graph *graph_plan_scatters(Arena *a, const Graph *g) {
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *n = graph_node(g, id);
-    bool sums = n->op == OP_SCATTER_ADD && n->attr.monoid == MONOID_NONE;
+    bool sums = n->op == OP_SCATTER_ADD && n->attr->monoid == MONOID_NONE;
     map[id] = sums ? plan_scatter(to, n, map) : graph_copy(to, g, id, map);
   }
   graph_copy_outputs(to, g, map);

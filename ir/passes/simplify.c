@@ -16,7 +16,7 @@ NodeId simple_stripped(const Graph *g, NodeId x) {
 bool simple_const(const Graph *g, NodeId x, double *out) {
   const Node *n = graph_node(g, simple_stripped(g, x));
   if (n->op != OP_CONST) return false;
-  *out = n->attr.num[0];
+  *out = n->attr->num[0];
   return true;
 }
 

@@ -43,8 +43,8 @@ static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (x->op != s->n->op || !op_row((Op)x->op)->monoid) return 0;
   Dims all = *over;
-  for (int i = 0; i < x->attr.ndims; i++)
-    if (dims_has(&all, x->attr.dims[i]) || !dims_add(s->g->dims, &all, x->attr.dims[i])) return 0;
+  for (int i = 0; i < x->attr->ndims; i++)
+    if (dims_has(&all, x->attr->dims[i]) || !dims_add(s->g->dims, &all, x->attr->dims[i])) return 0;
   return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
 }
 
@@ -70,9 +70,9 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   for (int i = 0; i < over->n; i++)
     for (int k = 0; k < 2; k++)
       if (!dims_has(&graph_node(s->g, x.args[k])->dims, over->at[i])) return 0;
-  for (int i = 0; i < x.attr.ndims; i++)
-    if (dims_has(&all, x.attr.dims[i]) || !dims_add(s->g->dims, &all, x.attr.dims[i])) return 0;
-  Attr attr = {.type = x.attr.type, .ndims = all.n, .dims = all.at};
+  for (int i = 0; i < x.attr->ndims; i++)
+    if (dims_has(&all, x.attr->dims[i]) || !dims_add(s->g->dims, &all, x.attr->dims[i])) return 0;
+  Attr attr = {.type = x.attr->type, .ndims = all.n, .dims = all.at};
   return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
 }
 
@@ -83,7 +83,7 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
     const Node *index = graph_node(g, simple_stripped(g, n->args[i]));
     NodeId y = simple_stripped(g, n->args[1 - i]);
-    if (index->op == OP_INDEX && index->attr.dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
+    if (index->op == OP_INDEX && index->attr->dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
         !dims_has(&graph_node(g, y)->dims, d))
       return y;
   }
@@ -114,7 +114,7 @@ static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
 }
 
 NodeId simplify_reduce(Simplify *s) {
-  Dims over = dims_make(s->n->attr.ndims, s->n->attr.dims);
+  Dims over = dims_make(s->n->attr->ndims, s->n->attr->dims);
   NodeId y = reduce_broadcast(s, &over);
   if (!y) y = reduce_reduced(s, &over);
   if (!y) y = sum_of_one_hot(s, &over);
@@ -137,7 +137,7 @@ static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
 NodeId simplify_contract(Simplify *s) {
   NodeId x[2] = {simple_stripped(s->g, s->x[0]), simple_stripped(s->g, s->x[1])};
   Dims da = graph_node(s->g, x[0])->dims, db = graph_node(s->g, x[1])->dims;
-  Dims over = dims_make(s->n->attr.ndims, s->n->attr.dims);
+  Dims over = dims_make(s->n->attr->ndims, s->n->attr->dims);
   Dims both = list_union(&da, &db), lost = list_minus(&over, &both),
        left = list_minus(&over, &lost);
   double n;
@@ -174,7 +174,7 @@ static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const D
 
 // Replaces rename(rename(x)) by one rename of x.
 static NodeId simplify_rename(Simplify *s) {
-  const Attr *t = &s->n->attr;
+  const Attr *t = s->n->attr;
   const Node *x = simple_arg(s, 0);
   if (x->op != OP_RENAME) {
     NodeId y = rename_to(s, s->x[0], t->ndims, t->dims, t->to);
@@ -184,8 +184,8 @@ static NodeId simplify_rename(Simplify *s) {
   DimId to[MAX_RANK];
   for (int i = 0; i < from.n; i++) {
     to[i] = from.at[i];
-    for (int k = 0; k < x->attr.ndims; k++)
-      if (x->attr.dims[k] == from.at[i]) to[i] = x->attr.to[k];
+    for (int k = 0; k < x->attr->ndims; k++)
+      if (x->attr->dims[k] == from.at[i]) to[i] = x->attr->to[k];
     for (int k = 0, now = (int)to[i]; k < t->ndims; k++)
       if (t->dims[k] == (DimId)now) to[i] = t->to[k];
   }
@@ -201,18 +201,18 @@ static bool same_list(int n, const DimId *a, int m, const DimId *b) {
 // Replaces a split of a merge, or a merge of a split, of the same dims by the original value.
 // Replaces a split or merge with only one part by a rename.
 static NodeId simplify_regroup(Simplify *s) {
-  const Attr *t = &s->n->attr;
+  const Attr *t = s->n->attr;
   Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;
   const Node *x = simple_arg(s, 0);
   if (t->ndims == 1 && t->nto == 1) return rename_to(s, s->x[0], 1, t->dims, t->to);
-  if (x->op != inverse || !same_list(t->ndims, t->dims, x->attr.nto, x->attr.to)) return 0;
-  return same_list(t->nto, t->to, x->attr.ndims, x->attr.dims) ? x->args[0] : 0;
+  if (x->op != inverse || !same_list(t->ndims, t->dims, x->attr->nto, x->attr->to)) return 0;
+  return same_list(t->nto, t->to, x->attr->ndims, x->attr->dims) ? x->args[0] : 0;
 }
 
 // Drops a broadcast of a broadcast. A broadcast without new dims is a copy to another physical
 // order of dims. It is dropped only before the pass that chooses these orders.
 static NodeId simplify_broadcast(Simplify *s) {
-  if (s->n->attr.ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
+  if (s->n->attr->ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
   NodeId inner = simple_stripped(s->g, s->x[0]);
   return inner == s->x[0] ? 0 : inner;
 }

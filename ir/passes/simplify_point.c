@@ -42,7 +42,7 @@ static NodeId fold(Simplify *s) {
   Dtype type[4] = {0};
   for (int i = 0; i < s->n->nargs; i++) {
     type[i] = (Dtype)simple_arg(s, i)->type;
-    x[i] = (Cell){simple_arg(s, i)->attr.num[0], 0, false};
+    x[i] = (Cell){simple_arg(s, i)->attr->num[0], 0, false};
   }
   Cell y = eval_scalar(s->g, s->n, type, x);
   // A program reports an index out of range when it runs, so the op stays.
@@ -67,7 +67,7 @@ static NodeId simplify_abs(Simplify *s) {
 }
 
 static NodeId simplify_cast(Simplify *s) {
-  Dtype to = s->n->attr.type;
+  Dtype to = s->n->attr->type;
   if (type_of(s, s->x[0]) == to) return s->x[0];
   NodeId inner = made_by(s, s->x[0], OP_CAST);
   if (!inner || !dtype_widens(type_of(s, inner), type_of(s, s->x[0]))) return 0;
@@ -78,8 +78,8 @@ static NodeId simplify_cast(Simplify *s) {
 static NodeId simplify_bound(Simplify *s) {
   const Node *x = simple_arg(s, 0);
   if (x->op != OP_INDEX && x->op != OP_BOUND) return 0;
-  int64_t have = dim_get(s->g->dims, dim_get(s->g->dims, x->attr.dims[0])->whole)->size;
-  return have <= dim_get(s->g->dims, s->n->attr.dims[0])->size ? s->x[0] : 0;
+  int64_t have = dim_get(s->g->dims, dim_get(s->g->dims, x->attr->dims[0])->whole)->size;
+  return have <= dim_get(s->g->dims, s->n->attr->dims[0])->size ? s->x[0] : 0;
 }
 
 // -- two arguments ------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ static bool never_negative(const Graph *g, NodeId x, int depth) {
   case OP_ABS:
   case OP_EXP:
   case OP_SIGMOID: return true;
-  case OP_CONST: return n->attr.num[0] > 0;
+  case OP_CONST: return n->attr->num[0] > 0;
   case OP_MUL:
     if (n->args[0] == n->args[1]) return true;
     break;
@@ -244,6 +244,6 @@ NodeId simplify_point(Simplify *s) {
   NodeId y = fold(s);
   if (!y && point_rule[s->n->op]) y = point_rule[s->n->op](s);
   if (!y) y = simplify_over_window(s);
-  if (!y && stripped) y = graph_add(s->g, (Op)s->n->op, s->n->nargs, s->x, &s->n->attr);
+  if (!y && stripped) y = graph_add(s->g, (Op)s->n->op, s->n->nargs, s->x, s->n->attr);
   return y;
 }

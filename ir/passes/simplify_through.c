@@ -22,7 +22,7 @@ enum { MAX_DEPTH = 6 };
 
 // -- into products ------------------------------------------------------------------------------
 
-static bool sums(const Node *n, DimId d) { return dim_in(d, n->attr.ndims, n->attr.dims); }
+static bool sums(const Node *n, DimId d) { return dim_in(d, n->attr->ndims, n->attr->dims); }
 
 static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
@@ -48,7 +48,7 @@ NodeId window_into_product(const Window *w, bool once) {
   part.x = x.args[at];
   NodeId args[2] = {x.args[0], x.args[1]};
   args[at] = window_add(&part);
-  return simple_add(w->g, (Op)x.op, 2, args, &x.attr);
+  return simple_add(w->g, (Op)x.op, 2, args, x.attr);
 }
 
 // -- into sums ----------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ NodeId window_into_sum(const Window *w, bool once) {
   Window part = *w;
   part.x = x.args[0];
   NodeId y = window_add(&part);
-  return simple_add(w->g, OP_SUM, 1, &y, &x.attr);
+  return simple_add(w->g, OP_SUM, 1, &y, x.attr);
 }
 
 // -- into choices -------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
   if (!dims_has(&n.dims, w->from)) return x;
   Window in, y = *w;
   Affine f;
-  bool window = n.op == OP_WINDOW && window_read(w->g, &n.attr, n.args[0], 0, &in);
+  bool window = n.op == OP_WINDOW && window_read(w->g, n.attr, n.args[0], 0, &in);
   bool inverse = window && in.nto == 2 && in.to[0] == w->from && in.to[1] == window_tap(w) &&
                  in.from == w->to[0];
   if (inverse && window_compose(&in.f, &w->f, &f) && f.out == f.divisor && !f.tap && !f.offset)
@@ -88,7 +88,7 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
   }
   NodeId args[3];
   for (int i = 0; i < n.nargs; i++) args[i] = loosely(w, n.args[i], depth - 1);
-  return simple_add(w->g, (Op)n.op, n.nargs, args, &n.attr);
+  return simple_add(w->g, (Op)n.op, n.nargs, args, n.attr);
 }
 
 // Replaces a window of where(c, d, 0) by where(c', window(d), 0). Outside the source the result is
@@ -119,7 +119,7 @@ NodeId window_into_choice(const Window *w, bool once) {
   Node choice = *graph_node(w->g, x.args[0]);
   if (choice.op != OP_WHERE || choice.type != x.type) return 0;
   NodeId moved = choice_moved(w, &choice);
-  return moved ? simple_add(w->g, OP_SUM, 1, &moved, &x.attr) : 0;
+  return moved ? simple_add(w->g, OP_SUM, 1, &moved, x.attr) : 0;
 }
 
 // -- around windows -----------------------------------------------------------------------------
@@ -155,12 +155,12 @@ NodeId simplify_over_window(Simplify *s) {
   if (at == s->n->nargs || s->n->nargs > 2 || marks || !constant_but(s, at)) return 0;
   Window w;
   const Node *x = simple_arg(s, at);
-  if (!window_read(s->g, &x->attr, x->args[0], 0, &w)) return 0;
+  if (!window_read(s->g, x->attr, x->args[0], 0, &w)) return 0;
   if (node_elements(s->g, s->x[at]) <= node_elements(s->g, w.x)) return 0;
   if (!fill_after(s, at, w.fill, &w.fill)) return 0;
   NodeId args[2] = {s->x[0], s->x[1]};
   args[at] = w.x;
-  w.x = simple_add(s->g, (Op)s->n->op, s->n->nargs, args, &s->n->attr);
+  w.x = simple_add(s->g, (Op)s->n->op, s->n->nargs, args, s->n->attr);
   return window_add(&w);
 }
 
@@ -201,7 +201,7 @@ static bool choice_read(const Simplify *s, Choice *c) {
   int at = graph_node(g, p->args[0])->op == OP_INDEX ? 0 : 1;
   const Node *index = graph_node(g, p->args[at]);
   if (index->op != OP_INDEX || dims_at(g, p->args[1 - at])->n) return false;
-  *c = (Choice){index->attr.dims[0], simple_stripped(g, x->args[1]), p->args[1 - at]};
+  *c = (Choice){index->attr->dims[0], simple_stripped(g, x->args[1]), p->args[1 - at]};
   double zero, i;
   if (!sums(s->n, c->d) || dim_get(g->dims, c->d)->whole != c->d) return false;
   if (simple_const(g, x->args[2], &zero) && zero == 0) return true;
@@ -218,10 +218,10 @@ NodeId simplify_sum_of_choice(Simplify *s) {
   double i;
   if (!choice_read(s, &c)) return 0;
   Dims left = {0};
-  for (int k = 0; k < s->n->attr.ndims; k++) {
-    if (s->n->attr.dims[k] == c.d) continue;
-    left.at[left.n++] = s->n->attr.dims[k];
-    if (!dims_has(dims_at(s->g, c.x), s->n->attr.dims[k])) return 0;
+  for (int k = 0; k < s->n->attr->ndims; k++) {
+    if (s->n->attr->dims[k] == c.d) continue;
+    left.at[left.n++] = s->n->attr->dims[k];
+    if (!dims_has(dims_at(s->g, c.x), s->n->attr->dims[k])) return 0;
   }
   if (dims_has(dims_at(s->g, c.x), c.d)) {
     Window w = {.g = s->g, .x = c.x, .start = c.place, .from = c.d, .f = {.divisor = 1}};

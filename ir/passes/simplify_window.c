@@ -133,7 +133,7 @@ bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, doubl
   const Node *n = graph_node(g, p);
   for (int i = 0; i < 2 && n->nargs == 2; i++) {
     const Node *index = graph_node(g, n->args[i]);
-    if (index->op != OP_INDEX || index->attr.dims[0] != d || !simple_const(g, n->args[1 - i], c))
+    if (index->op != OP_INDEX || index->attr->dims[0] != d || !simple_const(g, n->args[1 - i], c))
       continue;
     *first = i == 0;
     return true;
@@ -236,7 +236,7 @@ static bool compose_taps(Window *w, const Window *in) {
 static bool compose(Window *w) {
   const Node *x = graph_node(w->g, w->x);
   Window in;
-  if (w->start || x->op != OP_WINDOW || !window_read(w->g, &x->attr, x->args[0], 0, &in))
+  if (w->start || x->op != OP_WINDOW || !window_read(w->g, x->attr, x->args[0], 0, &in))
     return false;
   if (in.nto && in.to[0] == w->from) return compose_places(w, &in);
   return in.nto > 1 && in.to[1] == w->from && compose_taps(w, &in);
@@ -265,7 +265,7 @@ static NodeId vanish(const Window *w) {
 
 NodeId simplify_window(Simplify *s) {
   Window w;
-  if (!window_read(s->g, &s->n->attr, s->x[0], s->n->nargs > 1 ? s->x[1] : 0, &w)) return 0;
+  if (!window_read(s->g, s->n->attr, s->x[0], s->n->nargs > 1 ? s->x[1] : 0, &w)) return 0;
   bool changed = false;
   while (known_start(&w) || drop_tap(&w) || reduce_fraction(&w) || through_broadcast(&w) ||
          decide_where(&w) || compose(&w))

@@ -13,8 +13,8 @@ static NodeId *carries_of(Arena *a, const Graph *g, NodeId scan, const NodeId *m
   NodeId *carry = arena_array(a, NodeId, s->nargs + 1);
   for (NodeId n = 1; n < scan; n++) {
     const Node *c = graph_node(g, n);
-    if (c->op == OP_CARRY && c->region == s->attr.region && c->attr.carry < s->nargs)
-      carry[c->attr.carry] = map[n];
+    if (c->op == OP_CARRY && c->region == s->attr->region && c->attr->carry < s->nargs)
+      carry[c->attr->carry] = map[n];
   }
   return carry;
 }
@@ -23,13 +23,13 @@ static NodeId scan_selected(Arena *a, Graph *to, const Graph *g, NodeId scan, co
                             NodeId *guard) {
   const Node *s = graph_node(g, scan);
   NodeId next[MAX_ARGS], *carry = carries_of(a, g, scan, map);
-  guard[s->attr.region] = carry[0];
+  guard[s->attr->region] = carry[0];
   for (int k = 0; k < s->nargs; k++) {
     next[k] = map[s->args[k]];
     if (carry[k] && next[k] != carry[k]) next[k] = graph_where(to, carry[0], next[k], carry[k]);
   }
   to->origin = s->origin;
-  return graph_add(to, OP_SCAN, s->nargs, next, &s->attr);
+  return graph_add(to, OP_SCAN, s->nargs, next, s->attr);
 }
 
 static NodeId collect_selected(Graph *to, const Node *c, const NodeId *map, NodeId guard) {
@@ -38,7 +38,7 @@ static NodeId collect_selected(Graph *to, const Node *c, const NodeId *map, Node
   NodeId zero = graph_zeros(to, (Dtype)n->type, &n->dims);
   NodeId args[2] = {map[c->args[0]], graph_where(to, guard, x, zero)};
   to->origin = c->origin;
-  return graph_add(to, OP_COLLECT, 2, args, &c->attr);
+  return graph_add(to, OP_COLLECT, 2, args, c->attr);
 }
 
 static bool has_guarded(const Graph *g) {
@@ -56,8 +56,8 @@ const Graph *graph_unguard(Arena *a, const Graph *g) {
   for (uint32_t i = 0; i < graph_count(g); i++) {
     NodeId n = order[i];
     const Node *x = graph_node(g, n);
-    RegionId of = x->op == OP_SCAN      ? x->attr.region
-                  : x->op == OP_COLLECT ? graph_node(g, x->args[0])->attr.region
+    RegionId of = x->op == OP_SCAN      ? x->attr->region
+                  : x->op == OP_COLLECT ? graph_node(g, x->args[0])->attr->region
                                         : 0;
     to->origin = x->origin;
     if (!of || !region_get(g, of)->guarded)

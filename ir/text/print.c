@@ -268,8 +268,8 @@ static void put_dim_table(const Out *o) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     mark(used, node->dims.n, node->dims.at);
-    mark(used, node->attr.ndims, node->attr.dims);
-    mark(used, node->attr.nto, node->attr.to);
+    mark(used, node->attr->ndims, node->attr->dims);
+    mark(used, node->attr->nto, node->attr->to);
   }
   for (DimId d = dim_count(g->dims); d > 0; d--) {
     const Dim *dim = dim_get(g->dims, d);
@@ -343,7 +343,8 @@ static void put_train(const Out *o, const TrainSpec *t) {
 
 static void put_attr(const Out *o, const Node *n) {
   const RecordField *always = n->op == OP_CONST ? &node_record.field[NODE_NUM] : NULL;
-  if (put_fields(o, &node_record, n, " {", always)) put(o, "}");
+  const NodeText text = {*n->attr, n->instance, n->origin};
+  if (put_fields(o, &node_record, &text, " {", always)) put(o, "}");
 }
 
 static void put_region(const Out *o, RegionId id) {

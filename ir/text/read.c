@@ -312,10 +312,11 @@ static bool read_group(Reader *r) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// A node while its line is read. `n` gets its op, attributes, type and origin; `args` and `shape`
-// get its arguments and dims.
+// A node while its line is read.
 typedef struct Line {
-  Node n;
+  Op op;
+  NodeText n;
+  int nargs;
   NodeId args[MAX_ARGS];
   uint8_t rank;
   DimId shape[MAX_RANK]; // dims of the result that the text states
@@ -325,14 +326,12 @@ static bool read_op(Reader *r, Line *l) {
   Scanner *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
   if (!name) return false;
-  Op op;
-  if (!op_parse(name, &op)) return scan_fail(s, at, "no operation is called %s", name);
-  l->n.op = (uint16_t)op;
+  if (!op_parse(name, &l->op)) return scan_fail(s, at, "no operation is called %s", name);
   if (!scan_expect(s, "(")) return false;
   while (!scan_accept(s, ")")) {
-    if (l->n.nargs == countof(l->args)) return scan_fail(s, s->p, "too many arguments");
-    if (l->n.nargs && !scan_expect(s, ",")) return false;
-    if (!scan_node(s, graph_count(r->g), &l->args[l->n.nargs++])) return false;
+    if (l->nargs == countof(l->args)) return scan_fail(s, s->p, "too many arguments");
+    if (l->nargs && !scan_expect(s, ",")) return false;
+    if (!scan_node(s, graph_count(r->g), &l->args[l->nargs++])) return false;
   }
   return !scan_accept(s, "{") || scan_fields(s, &node_record, &l->n);
 }
@@ -342,7 +341,7 @@ static bool read_op(Reader *r, Line *l) {
 static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, NodeId want) {
   const Node *n = graph_node(r->g, id);
   if (id != want) return scan_fail(&r->s, at, "the node is equal to %%%u", id);
-  if (n->type == l->n.type && n->dims.n == l->rank &&
+  if (n->type == l->n.attr.type && n->dims.n == l->rank &&
       memcmp(n->dims.at, l->shape, l->rank * sizeof l->shape[0]) == 0)
     return true;
   return scan_fail(&r->s, at, "the node is %s[%s]", dtype_text((Dtype)n->type),
@@ -370,10 +369,9 @@ static bool read_node(Reader *r) {
   Origin *origin = &l.n.origin;
   if (!scan_origin(s, &origin->pos, &origin->value, &origin->why)) return false;
   origin->gradient_of = read_gradient_of(r, origin->value);
-  l.n.type = (uint8_t)l.n.attr.type;
   r->g->origin = *origin;
   char why[200];
-  id = graph_try(r->g, (Op)l.n.op, l.n.nargs, l.args, &l.n.attr, l.n.instance, why);
+  id = graph_try(r->g, l.op, l.nargs, l.args, &l.n.attr, l.n.instance, why);
   return id ? node_agrees(r, at, &l, id, want) : scan_fail(s, at, "%s", why);
 }
 

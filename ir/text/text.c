@@ -174,22 +174,22 @@ RECORD(train, NULL);
 
 // The attributes of a node, in the order in which its line shows them.
 static const RecordField node_fields[] = {
-    FIELD(Node, DECL, "decl", attr.decl, .most = 0),
-    [NODE_NUM] = FIELD(Node, NUM, "num", attr.num, .most = 0),
-    FIELD(Node, DIMS, "dims", attr.ndims, .list = offsetof(Node, attr.dims)),
-    FIELD(Node, DIMS, "to", attr.nto, .list = offsetof(Node, attr.to)),
-    FIELD(Node, AXES, "axes", attr.axes, .most = 0),
-    FIELD(Node, ENUM, "monoid", attr.monoid, .names = &monoid_kinds),
-    FIELD(Node, REALS, "data", attr.ndata, .list = offsetof(Node, attr.data)),
-    FIELD(Node, AFFINE, "affine", attr.affine, .most = 0),
-    FIELD(Node, SEED, "key", attr.key, .most = 0),
-    FIELD(Node, INT, "carry", attr.carry, .most = MAX_ARGS - 1),
-    FIELD(Node, INT, "tag", attr.tag, .most = UINT32_MAX),
-    FIELD(Node, INT, "flags", attr.flags, .most = 7),
-    FIELD(Node, INT, "region", attr.region, .most = UINT32_MAX),
-    FIELD(Node, INT, "instance", instance, .most = UINT32_MAX),
-    FIELD(Node, INT, "composite", origin.composite, .most = UINT32_MAX),
-    FIELD(Node, BOOL, "backward", origin.backward, .most = 0),
+    FIELD(NodeText, DECL, "decl", attr.decl, .most = 0),
+    [NODE_NUM] = FIELD(NodeText, NUM, "num", attr.num, .most = 0),
+    FIELD(NodeText, DIMS, "dims", attr.ndims, .list = offsetof(NodeText, attr.dims)),
+    FIELD(NodeText, DIMS, "to", attr.nto, .list = offsetof(NodeText, attr.to)),
+    FIELD(NodeText, AXES, "axes", attr.axes, .most = 0),
+    FIELD(NodeText, ENUM, "monoid", attr.monoid, .names = &monoid_kinds),
+    FIELD(NodeText, REALS, "data", attr.ndata, .list = offsetof(NodeText, attr.data)),
+    FIELD(NodeText, AFFINE, "affine", attr.affine, .most = 0),
+    FIELD(NodeText, SEED, "key", attr.key, .most = 0),
+    FIELD(NodeText, INT, "carry", attr.carry, .most = MAX_ARGS - 1),
+    FIELD(NodeText, INT, "tag", attr.tag, .most = UINT32_MAX),
+    FIELD(NodeText, INT, "flags", attr.flags, .most = 7),
+    FIELD(NodeText, INT, "region", attr.region, .most = UINT32_MAX),
+    FIELD(NodeText, INT, "instance", instance, .most = UINT32_MAX),
+    FIELD(NodeText, INT, "composite", origin.composite, .most = UINT32_MAX),
+    FIELD(NodeText, BOOL, "backward", origin.backward, .most = 0),
 };
 RECORD(node, NULL);
 

@@ -52,7 +52,13 @@ typedef struct Record {
   const EnumNames *kinds;
 } Record;
 extern const Record init_record, source_record, block_record, optimizer_record, train_record;
-extern const Record node_record; // the attributes of a Node
+// What the braces of a node's line show.
+typedef struct NodeText {
+  Attr attr;
+  uint32_t instance;
+  Origin origin;
+} NodeText;
+extern const Record node_record; // of a NodeText
 enum { NODE_NUM = 1 };           // index of the field "num" of node_record
 // Words for the scopes of layout rules, indexed by LayoutScope; NULL for a scope that has none.
 extern const char *const layout_scopes[LAYOUT_TENSOR + 1];

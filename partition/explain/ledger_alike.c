@@ -65,7 +65,7 @@ static void remove_axes(Axes *from, Axes gone) {
 static void each_dim(const Graph *g, const Node *n, void (*visit)(void *with, const Dim *d),
                      void *with) {
   for (int i = 0; i < n->dims.n; i++) visit(with, dim_get(g->dims, n->dims.at[i]));
-  for (int i = 0; i < n->attr.ndims; i++) visit(with, dim_get(g->dims, n->attr.dims[i]));
+  for (int i = 0; i < n->attr->ndims; i++) visit(with, dim_get(g->dims, n->attr->dims[i]));
 }
 
 static void drop_split(void *with, const Dim *d) { remove_axes(with, d->axes); }

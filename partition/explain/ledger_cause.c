@@ -12,7 +12,7 @@ static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   int k = sharding_dim_of(p->result.computed[reader], axis);
   if (k >= 0) return node->dims.at[k];
   for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
-    if (axes_has(p->inner[reader][i], axis)) return node->attr.dims[i];
+    if (axes_has(p->inner[reader][i], axis)) return node->attr->dims[i];
   return 0;
 }
 
@@ -92,7 +92,7 @@ static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *par
 // Sets the causes of a halo (an exchange of block edges): the layout rule that splits the dim of
 // the source, and the window that reads it.
 static void explain_halo(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
-  const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
+  const Dim *have = dim_get(low->dims, halo->attr->dims[0]);
   if (have->axes.n)
     out->has.rule = placement_rule(&p->result, out->node, have->whole, have->axes.at[0]);
   out->wants.why = "a window reads beyond its own block";
@@ -103,9 +103,9 @@ void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, Ledge
   bool reduces = node->op == OP_ALL_REDUCE || node->op == OP_REDUCE_SCATTER;
   out->has = (LedgerSide){.dims = graph_node(low, node->args[0])->dims, .rule = -1};
   out->wants = (LedgerSide){.dims = node->dims, .rule = -1};
-  if (reduces) out->has.partial = node->attr.axes, out->has.monoid = node->attr.monoid;
+  if (reduces) out->has.partial = node->attr->axes, out->has.monoid = node->attr->monoid;
   if (!out->node) return;
-  int axis = node->attr.axes.at[0];
+  int axis = node->attr->axes.at[0];
   if (reduces) {
     out->has.rule = placement_partial_rule(&p->result, out->node, axis);
     explain_full_sum(a, p->g, out->reader, &out->wants);
@@ -117,5 +117,5 @@ void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, Ledge
   // the split of the dim along which it works.
   const Node *placed = graph_node(p->g, out->node);
   if (out->has.rule < 0 && out->node == out->reader && op_row((Op)placed->op)->cls == ORDERED)
-    out->has.rule = placement_rule(&p->result, placed->args[0], placed->attr.dims[0], axis);
+    out->has.rule = placement_rule(&p->result, placed->args[0], placed->attr->dims[0], axis);
 }

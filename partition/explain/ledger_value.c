@@ -40,7 +40,7 @@ static int by_node(const void *x, const void *y) {
 static NamedNodes named_nodes(Arena *a, const Placer *p) {
   NamedNodes all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(p->g); n++)
-    if (p->graph->subject[n].name && !graph_node(p->g, n)->attr.decl &&
+    if (p->graph->subject[n].name && !graph_node(p->g, n)->attr->decl &&
         !graph_find_decl(p->g, p->graph->subject[n].name))
       vec_push(a, all) =
           (NamedNode){p->graph->subject[n].name, p->graph->subject[n].gradient_of, n, false};
@@ -240,12 +240,12 @@ static const char *user_text(Arena *a, const Graph *g, const Read *r) {
   const Node *x = r->node ? graph_node(g, r->node) : NULL;
   bool scan = x && x->op == OP_SCAN;
   if (!scan && !(x && x->op == OP_CARRY)) return reader_text(a, g, r);
-  const Region *region = region_get(g, x->attr.region);
+  const Region *region = region_get(g, x->attr->region);
   const char *name = scan ? NULL : x->origin.value;
   for (NodeId n = 1; scan && n <= graph_count(g) && !name; n++) {
     const Node *carry = graph_node(g, n);
-    if (carry->op == OP_CARRY && carry->attr.region == x->attr.region &&
-        (int)carry->attr.carry == r->arg)
+    if (carry->op == OP_CARRY && carry->attr->region == x->attr->region &&
+        (int)carry->attr->carry == r->arg)
       name = carry->origin.value;
   }
   return arena_printf(a, "the %s step of the scan over %s at line %u%s%s", scan ? "next" : "first",

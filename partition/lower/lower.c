@@ -34,7 +34,7 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
-  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : NULL;
+  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr->dims[inner])->name : NULL;
 }
 
 // Returns the dims whose sums make n partial over the axes, with their verb: "b is", "b and h are",
@@ -178,7 +178,7 @@ static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, con
 
 static Attr map_attr(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
-  Attr attr = node->attr;
+  Attr attr = *node->attr;
   const Sharding *at = l->p->result.computed[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
   attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
@@ -274,9 +274,9 @@ static NodeId lower_node(Lower *l, NodeId n) {
   versions_read(&l->versions, n, args);
   l->out->origin = node->origin;
   l->out->origin.of = l->out->origin.reader = n;
-  if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
+  if (op_row((Op)node->op)->cls == SOURCE && node->attr->decl) {
     Dims dims = sharding_dims(l->g, &node->dims, l->p->result.computed[n]);
-    return graph_decl_node_over(l->out, node->attr.decl, &dims);
+    return graph_decl_node_over(l->out, node->attr->decl, &dims);
   }
   Attr attr = map_attr(l, n);
   widen(l, n, args, &attr);

@@ -52,7 +52,7 @@ NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
   x = graph_add(g, op, 1, &x, attr);
   while (n-- > 0) {
     g->origin = graph_node(g, above[n])->origin;
-    Attr window = graph_node(g, above[n])->attr;
+    Attr window = *graph_node(g, above[n])->attr;
     x = graph_add(g, OP_WINDOW, 1, &x, &window);
   }
   g->origin = own;

@@ -37,7 +37,7 @@ static double flops_beyond(const Graph *g) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CONTRACT) continue;
     double within = share_within(g, node->dims.n, node->dims.at) *
-                    share_within(g, node->attr.ndims, node->attr.dims);
+                    share_within(g, node->attr->ndims, node->attr->dims);
     flops += (1 - within) * (double)contract_flops(g, n, NULL, NULL) *
              (double)region_times(g, node->region);
   }

@@ -27,7 +27,7 @@ static uint64_t own_hash(const Improve *m, NodeId n) {
     h = hash_word(axes_hash(axes_hash(h, w->hard[k]), w->soft[k]), w->replicated[k]);
   }
   for (int i = 0; i < node_inner(node); i++)
-    h = hash_word(h, (uint64_t)dim_get(m->g->dims, node->attr.dims[i])->size);
+    h = hash_word(h, (uint64_t)dim_get(m->g->dims, node->attr->dims[i])->size);
   return h;
 }
 

@@ -58,7 +58,7 @@ static const char *passed_sums(const Placer *p, NodeId n) {
     if (!begin || begin == n) continue;
     const Node *sum = graph_node(p->g, begin);
     text = arena_printf(p->arena, "%s%s%s is summed over %s at line %u", text, *text ? "; " : "",
-                        dim_get(p->g->dims, sum->attr.dims[inner])->name,
+                        dim_get(p->g->dims, sum->attr->dims[inner])->name,
                         p->g->mesh->axis[partial.at[i]].name, sum->origin.pos.line);
   }
   return text;
@@ -79,7 +79,7 @@ const char *placement_why(const Placement *placement, const Diag *diag, NodeId n
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
       text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
-                          dim_get(p->g->dims, node->attr.dims[i])->name,
+                          dim_get(p->g->dims, node->attr->dims[i])->name,
                           node->op == OP_TOP_K ? "searched" : "summed",
                           axes_text(p->arena, p->g->mesh, p->inner[n][i]));
   const char *passed = passed_sums(p, n);
@@ -97,7 +97,7 @@ int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
     if (axes_has(either[i]->split[k], axis)) return either[i]->rule[axis] - 1;
   if (k >= 0) return place_reader_rule(p, n, k, axis) - 1;
   for (int i = 0; i < node_inner(node); i++)
-    if (node->attr.dims[i] == d && p->inner[n] && axes_has(p->inner[n][i], axis))
+    if (node->attr->dims[i] == d && p->inner[n] && axes_has(p->inner[n][i], axis))
       return p->result.computed[n]->rule[axis] - 1;
   return node->op == OP_WINDOW ? placement_rule(placement, node->args[0], d, axis) : -1;
 }

@@ -42,9 +42,10 @@ static int slot_of(const Choice *c, DimRole r) {
 // Only top_k, which sends candidates, and windows whose results are summed are compared; other
 // nodes return true.
 static bool owners_pay(const Graph *g, const Node *n, Axes split) {
-  if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
+  if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr->nto) return true;
   const Node *x = graph_node(g, n->args[0]);
-  int64_t size = dim_get(g->dims, n->attr.dims[0])->size, k = dim_get(g->dims, n->attr.to[0])->size;
+  int64_t size = dim_get(g->dims, n->attr->dims[0])->size,
+          k = dim_get(g->dims, n->attr->to[0])->size;
   if (n->op != OP_TOP_K) return 2 * k <= size;
   int64_t block = block_length(g->mesh, size, split);
   return (k < block ? k : block) * axes_size(g->mesh, split) * dtype_bytes(TYPE_U64) <
@@ -155,8 +156,8 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   double result = result_bytes(c);
   if (slot >= c->ndims &&
       c->n->op == OP_TOP_K) { // each processor sends its k largest as keys (lower_ordered.c)
-    int64_t k = dim_get(c->g->dims, c->n->attr.to[0])->size,
-            block = ceil_div(dim_get(c->g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
+    int64_t k = dim_get(c->g->dims, c->n->attr->to[0])->size,
+            block = ceil_div(dim_get(c->g->dims, c->n->attr->dims[0])->size, m->axis[axis].size);
     return (p - 1) * result * (double)(k < block ? k : block) / (double)k *
            (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
@@ -350,9 +351,9 @@ static bool only_read_whole(const Placer *p, NodeId n, int k) {
 static void choose_source(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding none = {0}, want = settled_of(p, n, &none);
-  for (int k = 0; k < node->dims.n && !node->attr.decl; k++)
+  for (int k = 0; k < node->dims.n && !node->attr->decl; k++)
     while (want.split[k].n && only_read_whole(p, n, k)) sharding_remove(&want, want.split[k].at[0]);
-  if (!node->attr.decl && node->op != OP_INDEX && !op_is_draw((Op)node->op)) return;
+  if (!node->attr->decl && node->op != OP_INDEX && !op_is_draw((Op)node->op)) return;
   place_compute(p, n, &want);
   place_settle(p, n, &want);
 }
@@ -362,9 +363,9 @@ static void choose_source(Placer *p, NodeId n) {
 static void choose_pin(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding at = *p->result.computed[n];
-  for (int i = 0; i < node->attr.ndims; i++)
-    if (p->g->mesh->axis[node->attr.axes.at[i]].size > 1)
-      axes_append(&at.split[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
+  for (int i = 0; i < node->attr->ndims; i++)
+    if (p->g->mesh->axis[node->attr->axes.at[i]].size > 1)
+      axes_append(&at.split[dims_index(&node->dims, node->attr->dims[i])], node->attr->axes.at[i]);
   place_compute(p, n, &at);
   place_settle(p, n, &at);
 }

@@ -37,7 +37,7 @@ static int found(const Behind *b, NodeId n) {
 // axis, or if n is a declared tensor or a pin (`layout(...)` in the model).
 static bool is_bound(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
-  if (node->attr.decl || node->op == OP_PIN) return true;
+  if (node->attr->decl || node->op == OP_PIN) return true;
   for (int k = 0; k < node->dims.n; k++)
     if (axes_has(p->request[n]->hard[k], axis) || axes_has(p->request[n]->soft[k], axis))
       return true;

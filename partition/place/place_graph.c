@@ -58,7 +58,7 @@ static void find_carries(PlaceGraph *p, Arena *a, const Graph *g) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CARRY) continue;
     p->next[n] = carry_next(g, scan, n);
-    if (p->next[n]) p->carry[scan[node->region]][node->attr.carry] = n;
+    if (p->next[n]) p->carry[scan[node->region]][node->attr->carry] = n;
   }
 }
 
@@ -67,7 +67,7 @@ static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
   p->fed = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
+    p->given[n] = node->attr->decl != 0 || node->op == OP_CARRY;
     p->fed[n] = node->op == OP_INPUT || node->op == OP_CARRY;
     for (int i = 0; i < node->nargs; i++) {
       p->given[n] |= p->given[node->args[i]];

@@ -99,7 +99,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
   bool replicated;
-  if (node->attr.decl || !trial_is_free(m, n) || trial_is_shown(m, n) ||
+  if (node->attr->decl || !trial_is_free(m, n) || trial_is_shown(m, n) ||
       sharding_dim_of(p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
@@ -122,7 +122,7 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
   const Node *node = graph_node(m->g, u);
   if (slot >= 0 && slot < node->dims.n) return split_possible(m->p, u, slot, axis);
-  return slot < 0 || dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >=
+  return slot < 0 || dim_get(m->g->dims, node->attr->dims[slot - node->dims.n])->size >=
                          m->g->mesh->axis[axis].size;
 }
 

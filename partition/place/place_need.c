@@ -7,13 +7,13 @@
 Footprint window_footprint(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   const Axes *split = p->result.computed[n]->split;
-  Footprint x = {.out_size = dim_get(p->g->dims, node->attr.to[0])->size,
+  Footprint x = {.out_size = dim_get(p->g->dims, node->attr->to[0])->size,
                  .tap_size = 1,
-                 .affine = node->attr.affine};
-  x.out_axes = split[dims_index(&node->dims, node->attr.to[0])];
-  if (node->attr.nto > 1) {
-    x.tap_size = dim_get(p->g->dims, node->attr.to[1])->size;
-    x.tap_axes = split[dims_index(&node->dims, node->attr.to[1])];
+                 .affine = node->attr->affine};
+  x.out_axes = split[dims_index(&node->dims, node->attr->to[0])];
+  if (node->attr->nto > 1) {
+    x.tap_size = dim_get(p->g->dims, node->attr->to[1])->size;
+    x.tap_axes = split[dims_index(&node->dims, node->attr->to[1])];
   }
   return x;
 }
@@ -22,7 +22,7 @@ Footprint window_footprint(const Placer *p, NodeId n) {
 // asks for a gather of the source instead of a halo.
 static bool reads_all(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  int64_t whole = dim_get(p->g->dims, node->attr.dims[0])->size, first, length;
+  int64_t whole = dim_get(p->g->dims, node->attr->dims[0])->size, first, length;
   Footprint x = window_footprint(p, n);
   Axes all = x.out_axes;
   axes_join(&all, x.tap_axes);
@@ -42,7 +42,7 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   if (reads_all(p, n)) return;
   const Sharding *settled = p->result.settled[node->args[0]];
   Axes split = settled->split[j],
-       to = p->result.computed[n]->split[dims_index(&node->dims, node->attr.to[0])];
+       to = p->result.computed[n]->split[dims_index(&node->dims, node->attr->to[0])];
   for (int i = 0; i < to.n && !split.n; i++)
     if (sharding_dim_of(settled, to.at[i]) >= 0) split = to;
   int free = 0;

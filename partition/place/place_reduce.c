@@ -102,7 +102,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   if (!wide((Dtype)n->type)) return 0;
   if (n->op == OP_CARRY) return carry_args(r, id, n);
   if (n->op == OP_FINAL || n->op == OP_COLLECT) return r->may[n->args[1]] ? 2 : 0;
-  if (op_row((Op)n->op)->cls == WINDOW && n->attr.num[0] != 0) return 0;
+  if (op_row((Op)n->op)->cls == WINDOW && n->attr->num[0] != 0) return 0;
   switch (op_row((Op)n->op)->linear) {
   case LINEAR_NO: return 0;
   case LINEAR_ALL:

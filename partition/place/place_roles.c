@@ -33,16 +33,16 @@ static DimRole keep(const Node *n, DimId d) {
 }
 
 static DimRole inner_or_keep(const Node *n, DimId d) {
-  int s = listed(n->attr.dims, n->attr.ndims, d);
+  int s = listed(n->attr->dims, n->attr->ndims, d);
   return s < 0 ? keep(n, d) : (DimRole){.kind = ROLE_INNER, .at = (int8_t)s};
 }
 
 static DimRole move_role(const Node *n, DimId d) {
-  int s = listed(n->attr.dims, n->attr.ndims, d);
+  int s = listed(n->attr->dims, n->attr->ndims, d);
   if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
-  if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
+  if (n->op == OP_RENAME) return keep(n, n->attr->to[s]);
   if (s > 0) return (DimRole){.kind = ROLE_FULL};
-  return keep(n, n->attr.to[0]);
+  return keep(n, n->attr->to[0]);
 }
 
 // Returns what becomes of a split of dim d of argument i of lookup n. In a split table the owner
@@ -58,34 +58,34 @@ static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
 // Returns whether window n can be computed as partial sums. The owner of an element takes the
 // element, other processors take the fill value, which must be zero.
 static bool window_sums(const Node *n) {
-  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
+  return (!n->attr->nto || n->op == OP_WINDOW_AT) && n->attr->num[0] == 0 &&
          dtype_bytes((Dtype)n->type) > 1;
 }
 
 static DimRole window_role(const Node *n, DimId d) {
-  if (d != n->attr.dims[0]) return keep(n, d);
+  if (d != n->attr->dims[0]) return keep(n, d);
   if (window_sums(n)) return (DimRole){.kind = ROLE_INNER};
-  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (DimRole){.kind = ROLE_FULL};
-  DimRole r = keep(n, n->attr.to[0]);
+  if (!n->attr->nto || n->op == OP_WINDOW_AT) return (DimRole){.kind = ROLE_FULL};
+  DimRole r = keep(n, n->attr->to[0]);
   r.halo = true;
   return r;
 }
 
 static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
-  if (d != n->attr.dims[0] || op_row((Op)n->op)->monoid) return keep(n, d);
+  if (d != n->attr->dims[0] || op_row((Op)n->op)->monoid) return keep(n, d);
   bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
               4; // a key of 8 bytes: 4 for the value, 4 for its index
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
 static DimRole matrix_role(const Node *n, DimId d) {
-  return attr_names(&n->attr, d) ? (DimRole){.kind = ROLE_FULL} : keep(n, d);
+  return attr_names(n->attr, d) ? (DimRole){.kind = ROLE_FULL} : keep(n, d);
 }
 
 // Returns what becomes of a split of dim d in node n, an operation of a loop. Values that enter or
 // leave the loop keep their dims, but each step needs all of the dim that the loop runs over.
 static DimRole region_role(const Node *n, DimId d) {
-  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
+  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr->dims[0]))
     return (DimRole){.kind = ROLE_FULL};
   return keep(n, d);
 }
@@ -112,11 +112,11 @@ DimRole dim_role_of(const Graph *g, NodeId id, int i, int j) {
 int node_inner(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
   bool inner = cls == REDUCE || cls == CONTRACT || cls == GATHER || n->op == OP_TOP_K;
-  return inner || (cls == WINDOW && window_sums(n)) ? n->attr.ndims : 0;
+  return inner || (cls == WINDOW && window_sums(n)) ? n->attr->ndims : 0;
 }
 
 Monoid node_monoid(const Node *n) {
-  if (n->op == OP_SCATTER_ADD && n->attr.monoid) return n->attr.monoid;
+  if (n->op == OP_SCATTER_ADD && n->attr->monoid) return n->attr->monoid;
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
@@ -136,12 +136,12 @@ static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
 Axes split_allowed(const Graph *g, NodeId id, int k, Axes axes) {
   const Node *n = graph_node(g, id);
   DimId d = n->dims.at[k];
-  if (op_row((Op)n->op)->cls == MATRIX && attr_names(&n->attr, d)) return (Axes){0};
-  if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};
-  if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr.dims[0]) return (Axes){0};
-  if (n->op == OP_TOP_K && d == n->attr.to[0]) return (Axes){0};
-  if (n->op == OP_MERGE && d == n->attr.to[0]) return aligned(g, n->attr.dims[0], d, axes);
+  if (op_row((Op)n->op)->cls == MATRIX && attr_names(n->attr, d)) return (Axes){0};
+  if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr->dims[0])) return (Axes){0};
+  if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr->dims[0]) return (Axes){0};
+  if (n->op == OP_TOP_K && d == n->attr->to[0]) return (Axes){0};
+  if (n->op == OP_MERGE && d == n->attr->to[0]) return aligned(g, n->attr->dims[0], d, axes);
   if (n->op != OP_SPLIT) return axes;
-  int t = listed(n->attr.to, n->attr.nto, d);
-  return t < 0 ? axes : t > 0 ? (Axes){0} : aligned(g, d, n->attr.dims[0], axes);
+  int t = listed(n->attr->to, n->attr->nto, d);
+  return t < 0 ? axes : t > 0 ? (Axes){0} : aligned(g, d, n->attr->dims[0], axes);
 }

@@ -11,9 +11,9 @@
 enum { MAX_THROUGH = 16 }; // number of values examined: the argument and its windows
 
 bool window_passes_dim(const Node *n, DimId d) {
-  if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
-  for (int i = 0; i < n->attr.nto; i++)
-    if (n->attr.to[i] == d) return false;
+  if (n->op != OP_WINDOW || n->attr->dims[0] == d) return false;
+  for (int i = 0; i < n->attr->nto; i++)
+    if (n->attr->to[i] == d) return false;
   return true;
 }
 

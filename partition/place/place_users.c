@@ -77,7 +77,7 @@ void place_pull_back(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding want;
   bool shown;
-  if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
+  if (node->op == OP_CARRY || node->attr->decl || node->op == OP_PIN || !node->dims.n) return;
   bool one = wanted_sharding(p, n, &want, &shown) && !sharding_equal(&want, p->result.settled[n]);
   if (!one && !(p->graph->given[n] && !outputs_of(p, n)->output && wanted_by_windows(p, n, &want)))
     return;
@@ -112,7 +112,7 @@ static bool is_at_hand(const Placer *p, NodeId n, int axis, int depth) {
   if (k < 0) return true;
   bool last = at->split[k].at[at->split[k].n - 1] == axis,
        cheap = cls == POINTWISE || cls == MOVE || cls == WINDOW || node->op == OP_INDEX;
-  if (!last || !cheap || !depth || node->attr.decl || node->op == OP_PIN) return false;
+  if (!last || !cheap || !depth || node->attr->decl || node->op == OP_PIN) return false;
   for (int i = 0; i < node->nargs; i++)
     if (!is_at_hand(p, node->args[i], axis, depth - 1)) return false;
   return true;
@@ -183,7 +183,7 @@ static void settle(Placer *p, NodeId n) {
   Sharding want;
   bool shown = false;
   const Node *node = graph_node(p->g, n);
-  if (node->attr.decl || node->op == OP_PIN || !wanted_sharding(p, n, &want, &shown) || shown)
+  if (node->attr->decl || node->op == OP_PIN || !wanted_sharding(p, n, &want, &shown) || shown)
     return;
   if (!want.partial.n) settle_as(p, n, &want);
 }

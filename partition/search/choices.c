@@ -130,8 +130,8 @@ static bool is_substantial(const SearchTask *t, const Dim *dim) {
       const DimTable *dims = t->sample[i].graph->dims;
       for (int k = 0; k < x->dims.n && x->op == OP_CONTRACT; k++)
         found |= !strcmp(dim_get(dims, x->dims.at[k])->name, dim->name);
-      for (int k = 0; k < x->attr.ndims && x->op == OP_CONTRACT; k++)
-        found |= !strcmp(dim_get(dims, x->attr.dims[k])->name, dim->name);
+      for (int k = 0; k < x->attr->ndims && x->op == OP_CONTRACT; k++)
+        found |= !strcmp(dim_get(dims, x->attr->dims[k])->name, dim->name);
     }
   return found;
 }

@@ -32,15 +32,15 @@ static double matrix_seconds(const Graph *g, const Machine *machine, NodeId n, M
   const Dims *of = &graph_node(g, x->args[0])->dims;
   double matrices = (double)region_times(g, x->region), right = x->nargs > 1;
   for (int i = 0; i < of->n; i++)
-    if (of->at[i] != x->attr.dims[0] && of->at[i] != x->attr.dims[1])
+    if (of->at[i] != x->attr->dims[0] && of->at[i] != x->attr->dims[1])
       matrices *= (double)dim_get(g->dims, of->at[i])->size;
   for (int i = 0; right > 0 && i < graph_node(g, x->args[1])->dims.n; i++) {
     DimId d = graph_node(g, x->args[1])->dims.at[i];
-    if (d != x->attr.dims[0] && !dims_has(of, d)) right *= (double)dim_get(g->dims, d)->size;
+    if (d != x->attr->dims[0] && !dims_has(of, d)) right *= (double)dim_get(g->dims, d)->size;
   }
   return matrices *
-         matrix_time(kind, (double)dim_get(g->dims, x->attr.dims[0])->size,
-                     (double)dim_get(g->dims, x->attr.dims[1])->size, right) /
+         matrix_time(kind, (double)dim_get(g->dims, x->attr->dims[0])->size,
+                     (double)dim_get(g->dims, x->attr->dims[1])->size, right) /
          machine_flops(machine, TYPE_F64);
 }
 
@@ -101,9 +101,9 @@ static Call call_of(const Graph *g, CollSizes *sizes, const Machine *machine, co
   int64_t bytes = coll_call_bytes(sizes, b->node, b->n);
   return (Call){.bucket = b,
                 .times = (double)region_times(g, first->region),
-                .wire = (double)coll_wire_bytes(kind, axes_size(g->mesh, first->attr.axes), bytes),
-                .seconds = coll_seconds(machine, g->mesh, kind, first->attr.axes, bytes),
-                .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
+                .wire = (double)coll_wire_bytes(kind, axes_size(g->mesh, first->attr->axes), bytes),
+                .seconds = coll_seconds(machine, g->mesh, kind, first->attr->axes, bytes),
+                .latency = coll_latency(machine, g->mesh, kind, first->attr->axes)};
 }
 
 // The seconds that collectives take to move each value of one sample (a graph of the search), by
@@ -132,7 +132,7 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
   uint32_t value = n->origin.of;
   if (n->op != OP_HALO) return value;
-  uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr.dims[0])->whole);
+  uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr->dims[0])->whole);
   return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
 }
 
@@ -183,20 +183,22 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
   return p;
 }
 
-// Changes the axis numbers of `pin`, a layout(...) request of the model, from mesh `from` to mesh
-// `to`. Axes of equal names correspond. Axes that `to` lacks are dropped, because the search also
-// estimates meshes that have only one or two axes of a candidate.
-static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
-  Attr old = *pin;
-  DimId *dims = arena_array(a, DimId, old.ndims + 1);
-  pin->dims = dims;
-  pin->ndims = pin->axes.n = 0;
-  for (int i = 0; i < old.ndims; i++) {
-    int axis = mesh_axis(to, from->axis[old.axes.at[i]].name);
+// Changes the axis numbers of node `pin`, a layout(...) request of the model, from mesh `from` to
+// mesh `to`. Axes of equal names correspond. Axes that `to` lacks are dropped, because the search
+// also estimates meshes that have only one or two axes of a candidate.
+static void move_pin(Arena *a, Node *pin, const Mesh *from, const Mesh *to) {
+  const Attr *old = pin->attr;
+  Attr *moved = arena_copy(a, old, sizeof *old);
+  DimId *dims = arena_array(a, DimId, old->ndims + 1);
+  moved->dims = dims;
+  moved->ndims = moved->axes.n = 0;
+  for (int i = 0; i < old->ndims; i++) {
+    int axis = mesh_axis(to, from->axis[old->axes.at[i]].name);
     if (axis < 0) continue;
-    dims[pin->ndims++] = old.dims[i];
-    pin->axes.at[pin->axes.n++] = (uint8_t)axis;
+    dims[moved->ndims++] = old->dims[i];
+    moved->axes.at[moved->axes.n++] = (uint8_t)axis;
   }
+  node_set_attr(pin, moved);
 }
 
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
@@ -209,7 +211,7 @@ Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *lay
     if (graph_node(g, n)->op != OP_PIN) continue;
     if (!own) out.node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
     own = true;
-    move_pin(a, &out.node.at[n].attr, g->mesh, mesh);
+    move_pin(a, &out.node.at[n], g->mesh, mesh);
   }
   return out;
 }
@@ -280,8 +282,8 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
     dims[k] = node->dims.at[i];
     axes[k] = t->placer->result.computed[n]->split[i];
   }
-  for (int i = 0; i < node->attr.ndims; i++, k++) {
-    dims[k] = node->attr.dims[i];
+  for (int i = 0; i < node->attr->ndims; i++, k++) {
+    dims[k] = node->attr->dims[i];
     axes[k] = t->placer->inner[n][i];
   }
   visit_part(t, false, step_flops(t->g, n) / flops_rate(t->machine, t->g, n), k, dims, axes);
@@ -294,11 +296,11 @@ static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
   Sharding s = read_sharding(t->placer, n, 0);
-  int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
+  int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr->dims[0]);
   if (sharding_dim_of(&s, 0) < 0)
-    for (int i = 0; i < node->attr.nto; i++)
+    for (int i = 0; i < node->attr->nto; i++)
       axes_join(&s.split[from],
-                t->placer->result.computed[n]->split[dims_index(&node->dims, node->attr.to[i])]);
+                t->placer->result.computed[n]->split[dims_index(&node->dims, node->attr->to[i])]);
   visit_value(t, false, second * bytes, node->args[0], &s);
 }
 
@@ -310,7 +312,7 @@ static void visit_traffic(PartVisitor *t, NodeId n) {
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
-    if (op_row((Op)node->op)->cls == WINDOW && node->attr.nto) {
+    if (op_row((Op)node->op)->cls == WINDOW && node->attr->nto) {
       visit_window(t, n, second);
       continue;
     }
@@ -369,10 +371,10 @@ static void visit_graph(PartVisitor *t, Arena *scratch) {
 static void find_edges(Arena *a, const Graph *g, Edges *out) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    if (node->op != OP_WINDOW || !node->attr.nto ||
-        find_edge(out, node->args[0], node->attr.dims[0]) < out->n)
+    if (node->op != OP_WINDOW || !node->attr->nto ||
+        find_edge(out, node->args[0], node->attr->dims[0]) < out->n)
       continue;
-    vec_push(a, *out) = (Edge){node->args[0], node->attr.dims[0]};
+    vec_push(a, *out) = (Edge){node->args[0], node->attr->dims[0]};
   }
 }
 

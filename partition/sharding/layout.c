@@ -235,7 +235,7 @@ static void check_values(Checker *c) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
     if (node->op == OP_PIN) continue; // layout(...) in the model replaces the rules
-    if (node->attr.decl || (node->origin.backward && !named[n])) continue;
+    if (node->attr->decl || (node->origin.backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
     const char *name = subject[n].name ? subject[n].name : node->origin.value;
     check_subject(c, &subject[n], name ? name : op_row((Op)node->op)->text, node->origin.pos);
@@ -274,8 +274,8 @@ static void check_tensors(Checker *c) {
 bool axis_is_pinned(const Graph *g, int axis) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    for (int i = 0; node->op == OP_PIN && i < node->attr.ndims; i++)
-      if (node->attr.axes.at[i] == axis) return true;
+    for (int i = 0; node->op == OP_PIN && i < node->attr->ndims; i++)
+      if (node->attr->axes.at[i] == axis) return true;
   }
   return false;
 }

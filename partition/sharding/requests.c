@@ -176,8 +176,8 @@ static bool *find_inside(Arena *a, const Graph *g) {
 static Subject subject_of_node(const Graph *g, NodeId n, bool inside) {
   const Node *node = graph_node(g, n);
   const Origin *o = &node->origin;
-  if (node->attr.decl && op_row((Op)node->op)->cls == SOURCE)
-    return subject_of_decl(g, node->attr.decl);
+  if (node->attr->decl && op_row((Op)node->op)->cls == SOURCE)
+    return subject_of_decl(g, node->attr->decl);
   Subject s = {.dims = node->dims};
   if (o->value && !inside && (!o->backward || is_param(g, o->gradient_of)))
     name_subject(g, &s, o->value, o->gradient_of);
@@ -189,7 +189,7 @@ static void name_outputs(const Graph *g, Subject *s) {
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     Subject *subject = &s[out->value];
-    if (out->kind == OUT_VALUE && out->name && !graph_node(g, out->value)->attr.decl &&
+    if (out->kind == OUT_VALUE && out->name && !graph_node(g, out->value)->attr->decl &&
         (!subject->name || is_param(g, out->gradient_of)))
       name_subject(g, subject, out->name, out->gradient_of);
   }

@@ -59,7 +59,7 @@ static void output(World *w, const char *name, NodeId n) {
   vec_push(w->a, w->g->output) = o;
 }
 static void update(World *w, NodeId source, NodeId n) {
-  DeclId d = graph_node(w->g, source)->attr.decl;
+  DeclId d = graph_node(w->g, source)->attr->decl;
   vec_push(w->a, w->g->output) =
       (Output){.kind = OUT_UPDATE, .name = w->g->decl.at[d - 1].name, .value = n, .target = d};
 }

@@ -140,8 +140,8 @@ static void test_reductions_join(void **state) {
   output(&m, "y", convert(&m, OP_ALL_REDUCE, once, rows, 0, 0));
   Graph *g = collectives_share(m.a, m.g);
   assert_int_equal(graph_count(g), 2);
-  assert_int_equal(graph_node(g, 2)->attr.axes.n, 2);
-  assert_int_equal(graph_node(g, 2)->attr.axes.at[0], 0);
+  assert_int_equal(graph_node(g, 2)->attr->axes.n, 2);
+  assert_int_equal(graph_node(g, 2)->attr->axes.at[0], 0);
   arena_free(m.a);
   start(&m);
   x = input(&m, "x", m.b, m.h);

@@ -64,7 +64,7 @@ static NodeId final(World *w, NodeId loop, NodeId x) {
 }
 
 static NodeId collect(World *w, NodeId loop, NodeId x) {
-  DimId t = region_get(w->g, graph_node(w->g, loop)->attr.region)->t;
+  DimId t = region_get(w->g, graph_node(w->g, loop)->attr->region)->t;
   return graph_add(w->g, OP_COLLECT, 2, (NodeId[]){loop, x}, &(Attr){.ndims = 1, .dims = &t});
 }
 

@@ -198,7 +198,7 @@ static void momentum(Model *m, const Mlp *p) {
   const char *name[2] = {"optimizer.w.m", "optimizer.v.m"};
   graph_gradients(m->g, p->loss, 2, by, grad);
   for (int i = 0; i < 2; i++) {
-    DeclId param = graph_node(m->g, by[i])->attr.decl,
+    DeclId param = graph_node(m->g, by[i])->attr->decl,
            slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
     m->g->decl.at[slot - 1].of = param;
     m->g->origin = (Origin){.backward = true};
@@ -228,7 +228,7 @@ static void clipped(Model *m, const Mlp *p) {
   NodeId scale = graph_binary(
       m->g, OP_DIV, one, graph_binary(m->g, OP_MAXIMUM, graph_unary(m->g, OP_SQRT, norm), one));
   for (int i = 0; i < 2; i++) {
-    DeclId param = graph_node(m->g, by[i])->attr.decl,
+    DeclId param = graph_node(m->g, by[i])->attr->decl,
            slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
     m->g->decl.at[slot - 1].of = param;
     NodeId next = graph_binary(m->g, OP_ADD, graph_decl_node(m->g, slot),

@@ -538,7 +538,7 @@ static void mlp(Maker *m) {
                                graph_const(m->g, TYPE_F32, 1)));
 }
 void maker_update(Maker *m, NodeId decl, NodeId value) {
-  DeclId d = graph_node(m->g, decl)->attr.decl;
+  DeclId d = graph_node(m->g, decl)->attr->decl;
   vec_push(m->a, m->g->output) =
       (Output){.kind = OUT_UPDATE, .name = m->g->decl.at[d - 1].name, .value = value, .target = d};
 }
