@@ -86,7 +86,7 @@ static const char *tail_text(Arena *a, const GemmTail *t) {
 
 static const char *why_other(const Fuser *f, NodeId n) {
   const char *why =
-      f->scores.why && f->scores.why[n] ? f->scores.why[n] : graph_node(f->g, n)->origin.why;
+      f->scores.why && f->scores.why[n] ? f->scores.why[n] : graph_node(f->g, n)->origin->why;
   if (!why) why = of_role[f->role[n]].why;
   const GemmTail *tail = f->tail[n];
   if (tail) return arena_printf(f->a, "%s%s", why, tail_text(f->a, tail));

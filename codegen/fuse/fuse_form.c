@@ -115,8 +115,8 @@ bool reduce_accumulates(const Graph *g, NodeId n, const DimList *outer, const Di
   const Node *x = graph_node(g, n);
   DimList space = node_space(g, n), loops = list_union(outer, inner);
   return x->op != OP_SCATTER_ADD &&
-         accumulates_over(bits_of(&loops, &space), bits_of(&loops, &x->dims),
-                          bits_of(&loops, outer), bits_of(&loops, inner));
+         accumulates_over(bits_of(&loops, &space), bits_of(&loops, x->dims), bits_of(&loops, outer),
+                          bits_of(&loops, inner));
 }
 
 static bool accumulates(const Trial *t, const TrialNode *m) {
@@ -269,7 +269,7 @@ static bool space_find(Trial *t) {
     const Node *x = graph_node(g, t->node[i]);
     bool reduces = op_reduces(x->op);
     for (int j = 0; j < (reduces ? x->nargs : 1); j++) {
-      const Dims *part = reduces ? &graph_node(g, x->args[j])->dims : &x->dims;
+      const Dims *part = reduces ? graph_node(g, x->args[j])->dims : x->dims;
       for (int k = 0; k < part->n; k++) {
         if (dims_has(&t->space, part->at[k])) continue;
         if (t->space.n == MAX_RANK) return false;
@@ -306,11 +306,11 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   const Graph *g = t->f->g;
   const Node *x = graph_node(g, n);
   *m = (TrialNode){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = t->f->bytes[n]};
-  m->dims = m->space = bits_of(&t->space, &x->dims);
+  m->dims = m->space = bits_of(&t->space, x->dims);
   if (m->reduces) {
     m->space = 0;
     for (int i = 0; i < x->nargs; i++) {
-      m->space |= bits_of(&t->space, &graph_node(g, x->args[i])->dims);
+      m->space |= bits_of(&t->space, graph_node(g, x->args[i])->dims);
       m->scores |= score_recomputed(t->f, x->args[i]);
     }
     m->tiles = op_tiles(g, n);
@@ -329,7 +329,7 @@ static void sweep_find(Trial *t) {
     const Sweep *s = f->scores.sweep[t->node[i]];
     if (!s || f->mark[s->max] != f->stamp || f->mark[s->sum] != f->stamp) continue;
     t->sweep = s;
-    t->rows = bits_of(&t->space, &graph_node(f->g, s->max)->dims);
+    t->rows = bits_of(&t->space, graph_node(f->g, s->max)->dims);
   }
 }
 
@@ -425,8 +425,8 @@ static bool try_all(Trial *t, LoopForm *out) {
     if (m->reduces) {
       Dims part = node_space(g, m->n);
       try_inner(t, m->space & ~m->dims, &part, out);
-      if (!m->tiles && m->op != OP_SCATTER_ADD) try_inner(t, m->dims, &x->dims, out);
-    } else if (m->stored && x->dims.n < t->space.n) {
+      if (!m->tiles && m->op != OP_SCATTER_ADD) try_inner(t, m->dims, x->dims, out);
+    } else if (m->stored && x->dims->n < t->space.n) {
       try_inner(t, t->all & ~m->dims, &t->space, out);
     }
   }

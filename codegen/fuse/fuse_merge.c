@@ -26,7 +26,7 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
     c->tiles |= op_tiles(f->g, node[i]);
     c->clone |= graph_node(f->g, node[i])->instance != 0;
     c->forward |=
-        !graph_node(f->g, node[i])->origin.backward && !graph_node(f->g, node[i])->instance;
+        !graph_node(f->g, node[i])->origin->backward && !graph_node(f->g, node[i])->instance;
   }
   c->part = f->part ? f->part[node[0]] : 0;
   c->region = graph_node(f->g, node[0])->region;
@@ -371,7 +371,7 @@ static bool merge_siblings(Fuser *f) {
   bool any = false;
   MergeEdge *value = arena_array(f->a, MergeEdge, f->count + 1);
   for (NodeId v = 1; v <= f->count; v++)
-    if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims.n)
+    if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims->n)
       value[n++] = (MergeEdge){f->bytes[v], v, v};
   qsort(value, n, sizeof *value, by_bytes);
   for (uint32_t i = 0; i < n; i++) {

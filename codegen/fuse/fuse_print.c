@@ -53,7 +53,7 @@ static void print_node(FILE *out, const Fusion *f, const Diag *d, const Group *g
     fprintf(out, "%s%s", i ? ", " : "", dim_get(f->graph->dims, order->at[i])->name);
   fprintf(out, "]");
   if (f->recomputed[n] && g->kind == GROUP_KERNEL) fprintf(out, " recomputed");
-  const Origin *o = &x->origin;
+  const Origin *o = x->origin;
   if (o->pos.line && d) fprintf(out, "  # %s:%u", diag_source_name(d, o->pos.source), o->pos.line);
   if (o->value) fprintf(out, "%s %s", o->pos.line && d ? ":" : "  #", o->value);
   fprintf(out, "\n");

@@ -29,9 +29,9 @@ bool uses_address(const Fuser *f, NodeId n, int i) {
 
 Dims node_space(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  if (!op_reduces(x->op)) return x->dims;
-  Dims all = graph_node(g, x->args[0])->dims;
-  for (int i = 1; i < x->nargs; i++) all = list_union(&all, &graph_node(g, x->args[i])->dims);
+  if (!op_reduces(x->op)) return *x->dims;
+  Dims all = *graph_node(g, x->args[0])->dims;
+  for (int i = 1; i < x->nargs; i++) all = list_union(&all, graph_node(g, x->args[i])->dims);
   return all;
 }
 
@@ -178,7 +178,7 @@ static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
     NodeId at = u->stack.at[--u->stack.n];
     const Node *x = graph_node(f->g, at);
     if (is_plain_point(f, at)) vec_push(f->a, u->node) = at;
-    if (x->dims.n) u->cost += op_row((Op)x->op)->cost;
+    if (x->dims->n) u->cost += op_row((Op)x->op)->cost;
     if (u->cost > RECOMPUTE_COST || u->node.n > INLINE_DEPTH) return false;
     for (int i = 0; i < x->nargs; i++) inline_add(f, u, n, x->args[i]);
   }
@@ -223,7 +223,7 @@ typedef struct RecomputeCost {
 } RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
-  return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
+  return list_same(graph_node(f->g, n)->dims, graph_node(f->g, arg)->dims);
 }
 
 // Returns whether a kernel that recomputes node n may load its argument `arg`. It may if arg has
@@ -253,7 +253,7 @@ static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
       if (!leaf_fits(f, n, a, &own->leaf)) return false;
       continue;
     }
-    if (graph_node(f->g, a)->dims.n) own->cost += cost[a].cost;
+    if (graph_node(f->g, a)->dims->n) own->cost += cost[a].cost;
     if (cost[a].leaf && own->leaf && cost[a].leaf != own->leaf) return false;
     if (cost[a].leaf) own->leaf = cost[a].leaf;
   }
@@ -272,7 +272,7 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
     own->size += f->recomputed[a] ? cost[a].size : 1;
     own->loads |= f->recomputed[a] ? cost[a].loads : true;
   }
-  if (x->dims.n == 0) return own->size <= RECOMPUTE_SCALARS;
+  if (x->dims->n == 0) return own->size <= RECOMPUTE_SCALARS;
   own->cost = op_row((Op)x->op)->cost;
   if (!own->loads && own->size <= RECOMPUTE_INDEX && own->cost == 1) return true;
   return !wide && follows_cheaply(f, n, cost, own);
@@ -287,7 +287,7 @@ static bool *find_wide(const Fuser *f) {
     Dims space = node_space(f->g, n);
     for (int i = 0; i < x->nargs; i++) {
       const Node *a = graph_node(f->g, x->args[i]);
-      wide[x->args[i]] |= a->region != x->region || !list_same(&space, &a->dims);
+      wide[x->args[i]] |= a->region != x->region || !list_same(&space, a->dims);
     }
   }
   return wide;

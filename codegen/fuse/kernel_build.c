@@ -71,9 +71,9 @@ static void find_value(KernelBuilder *k, int at) {
   v->level = (uint8_t)LEVEL_PROLOGUE;
   if (!v->direct) return;
   if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0) || is_dot(k->f, n))
-    v->level = (uint8_t)loops_level(k, &x->dims);
+    v->level = (uint8_t)loops_level(k, x->dims);
   if (x->op == OP_TAKE) {
-    Dims rest = graph_node(k->g, x->args[0])->dims;
+    Dims rest = *graph_node(k->g, x->args[0])->dims;
     dims_remove(&rest, x->attr->dims[0]);
     v->level = (uint8_t)loops_level(k, &rest);
   }
@@ -81,7 +81,7 @@ static void find_value(KernelBuilder *k, int at) {
     if (is_elsewhere(k, n, i)) continue;
     int a = group_index(k->group, x->args[i]);
     uint8_t level =
-        a >= 0 ? k->value[a].level : (uint8_t)loops_level(k, &graph_node(k->g, x->args[i])->dims);
+        a >= 0 ? k->value[a].level : (uint8_t)loops_level(k, graph_node(k->g, x->args[i])->dims);
     if (level > v->level) v->level = level;
     if (a >= 0 && k->value[a].ready > v->phase) v->phase = k->value[a].ready;
   }
@@ -108,7 +108,7 @@ static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written
 
 static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   const Node *x = graph_node(k->g, node);
-  KLevel level = loops_level(k, &x->dims);
+  KLevel level = loops_level(k, x->dims);
   int at = level == LEVEL_PROLOGUE ? 0 : phase;
   for (uint32_t i = 0; i < k->load.n; i++) {
     const KernelLoad *l = &k->load.at[i];
@@ -143,10 +143,10 @@ static int32_t cast(KernelBuilder *k, int32_t arg, Dtype type, KLevel level, int
 }
 
 static int32_t emit_index(KernelBuilder *k, const Node *x, KStmt s) {
-  if (dim_get(k->g->dims, x->dims.at[0])->axes.n)
-    s.slot = kernel_add_slot(k, slot_of_dim(k->g->dims, x->dims.at[0], SLOT_OFFSET));
+  if (dim_get(k->g->dims, x->dims->at[0])->axes.n)
+    s.slot = kernel_add_slot(k, slot_of_dim(k->g->dims, x->dims->at[0], SLOT_OFFSET));
   int32_t stmt = kernel_add(k, s);
-  k->stmt_dim.at[stmt] = x->dims.at[0];
+  k->stmt_dim.at[stmt] = x->dims->at[0];
   return stmt;
 }
 
@@ -286,7 +286,7 @@ static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduce
 static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || is_scatter(k, i) || v->level == LEVEL_INNER) return false;
-  bool inner = loops_level(k, &graph_node(k->g, k->node[i])->dims) == LEVEL_INNER;
+  bool inner = loops_level(k, graph_node(k->g, k->node[i])->dims) == LEVEL_INNER;
   return (v->level == LEVEL_PROLOGUE ? 0 : v->ready) == p && inner == (level == LEVEL_INNER);
 }
 

@@ -87,7 +87,7 @@ static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   if (c && (c == a || c == b)) return c;
   if (contract_sums_are_short(f->graph, x, c)) return c;
   if (a == b) return a;
-  return a && !dims_has(&x->dims, a) ? a : b;
+  return a && !dims_has(x->dims, a) ? a : b;
 }
 
 static void to_end(DimList *list, DimId d) {
@@ -122,7 +122,7 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
     bool shares = size == had && is_window_dim(f, n, best) && !is_window_dim(f, n, d);
     if (d == vector || had >= LONG_ENOUGH || (size <= had && !shares)) continue;
     for (int j = 0; j < 2; j++) {
-      const Dims *arg = &graph_node(g, x->args[j])->dims;
+      const Dims *arg = graph_node(g, x->args[j])->dims;
       if (dims_has(arg, vector) && !dims_has(arg, d)) best = d;
     }
   }
@@ -136,8 +136,8 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
-      &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])
-           ->dims;
+      graph_node(f->graph, x->args[!dims_has(graph_node(f->graph, x->args[0])->dims, vector)])
+          ->dims;
   DimList columns = {.n = 1, .at = {vector}};
   bool panels = contract_panels(f->graph, f->order, n, &columns) >= 0;
   for (int i = dims_index(&plan->outer, plan->rows); i < plan->outer.n - 1; i++)
@@ -151,7 +151,7 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
 // one.
 static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
-  return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
+  return &f->order->at[x->args[dims_has(graph_node(f->graph, x->args[0])->dims, vector)]];
 }
 
 // -- short rows ---------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ static bool only_contracts(const Fusion *f, const Group *g, NodeId n) {
 // Returns the argument of contraction n, 0 or 1, that alone has dim d. Returns -1 if both have it.
 static int owner_of(const Fusion *f, NodeId n, DimId d) {
   const Node *x = graph_node(f->graph, n);
-  bool a = dims_has(&graph_node(f->graph, x->args[0])->dims, d),
-       b = dims_has(&graph_node(f->graph, x->args[1])->dims, d);
+  bool a = dims_has(graph_node(f->graph, x->args[0])->dims, d),
+       b = dims_has(graph_node(f->graph, x->args[1])->dims, d);
   return a == b ? -1 : b;
 }
 

@@ -300,8 +300,8 @@ static ViewValue load_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int p
   const DimList *order = &k->f->order->at[n];
   Address a = {.level = LEVEL_PROLOGUE};
   bool elsewhere = false;
-  for (int i = 0; i < x->dims.n; i++) {
-    DimId d = x->dims.at[i];
+  for (int i = 0; i < x->dims->n; i++) {
+    DimId d = x->dims->at[i];
     int64_t stride = order_stride(k->g, order, d);
     const ViewEnv *at = env_find(env, d);
     elsewhere |= at != NULL;
@@ -359,7 +359,7 @@ static ViewValue renamed_seen(KernelBuilder *k, const Node *x, const ViewEnv *en
 }
 
 static int32_t global_index(KernelBuilder *k, const Node *x, const ViewEnv *env, int phase) {
-  AffineIndex at = affine_of(env, x->dims.at[0]);
+  AffineIndex at = affine_of(env, x->dims->at[0]);
   Address a = {.level = LEVEL_PROLOGUE};
   address_add(k, &a, &at, 1, phase);
   KStmt s = stmt_new(K_OP, OP_CAST, TYPE_I32, LEVEL_PROLOGUE, phase, 0);
@@ -374,10 +374,10 @@ static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   Address a = {.level = LEVEL_PROLOGUE};
   int64_t stride = 1;
-  for (int i = x->dims.n - 1; i >= 0; i--) {
-    AffineIndex at = affine_of(env, x->dims.at[i]);
+  for (int i = x->dims->n - 1; i >= 0; i--) {
+    AffineIndex at = affine_of(env, x->dims->at[i]);
     address_add(k, &a, &at, stride, phase);
-    stride *= dim_get(k->g->dims, dim_get(k->g->dims, x->dims.at[i])->whole)->size;
+    stride *= dim_get(k->g->dims, dim_get(k->g->dims, x->dims->at[i])->whole)->size;
   }
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = position_of(k, &a, phase);

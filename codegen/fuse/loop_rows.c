@@ -28,19 +28,18 @@ static bool in_loop(const Fusion *f, NodeId n, RegionId r) {
 // without rows must not depend on one with rows.
 static bool keeps_rows(const Fusion *f, NodeId n, RegionId r, DimId rows) {
   const Node *x = graph_node(f->graph, n);
-  bool has = dims_has(&x->dims, rows);
+  bool has = dims_has(x->dims, rows);
   if (x->op == OP_CARRY) return has;
   if (x->op == OP_AT) return true;
   if (x->op == OP_SCATTER_ADD || attr_names(x->attr, rows)) return false;
   for (int i = 0; i < x->nargs; i++)
-    if (!has && in_loop(f, x->args[i], r) &&
-        dims_has(&graph_node(f->graph, x->args[i])->dims, rows))
+    if (!has && in_loop(f, x->args[i], r) && dims_has(graph_node(f->graph, x->args[i])->dims, rows))
       return false;
   return true;
 }
 
 static int64_t row_elements(const Graph *g, NodeId n, DimId rows) {
-  return list_elements(g->dims, &graph_node(g, n)->dims) / dim_get(g->dims, rows)->size;
+  return list_elements(g->dims, graph_node(g, n)->dims) / dim_get(g->dims, rows)->size;
 }
 
 // Returns whether group g of the loop can run for a part of the rows: a kernel with an outer loop
@@ -49,7 +48,7 @@ static bool group_has_rows(const Fusion *f, const Group *g, DimId rows) {
   if (g->kind == GROUP_ALIAS || g->kind == GROUP_LOOP || g->kind == GROUP_SOURCE) return true;
   if (g->kind != GROUP_KERNEL || !dims_has(&g->outer, rows)) return false;
   for (uint32_t i = 0; i < g->nstored; i++)
-    if (!dims_has(&graph_node(f->graph, g->stored[i])->dims, rows) ||
+    if (!dims_has(graph_node(f->graph, g->stored[i])->dims, rows) ||
         row_elements(f->graph, g->stored[i], rows) < LEAST_ROW)
       return false;
   return true;
@@ -71,7 +70,7 @@ static void add_work(const Fusion *f, const Group *g, RegionId r, DimId rows, Ro
     if (flops / FLOPS_A_BYTE > bytes) bytes = flops / FLOPS_A_BYTE;
     for (int k = 0; k < x->nargs; k++) {
       NodeId a = x->args[k];
-      if (in_loop(f, a, r) || f->recomputed[a] || dims_has(&graph_node(f->graph, a)->dims, rows))
+      if (in_loop(f, a, r) || f->recomputed[a] || dims_has(graph_node(f->graph, a)->dims, rows))
         continue;
       w->shared += node_bytes(f->graph, a);
       w->weights |= contracts;

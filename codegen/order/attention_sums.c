@@ -46,7 +46,7 @@ typedef struct RowSums {
   uint32_t *first, *last;
 } RowSums;
 
-static const Dims *dims_of(const Graph *g, NodeId n) { return &graph_node(g, n)->dims; }
+static const Dims *dims_of(const Graph *g, NodeId n) { return graph_node(g, n)->dims; }
 static Dims summed(const Node *x) { return dims_make(x->attr->ndims, x->attr->dims); }
 static Dtype type_of(const Graph *g, NodeId n) { return (Dtype)graph_node(g, n)->type; }
 
@@ -208,7 +208,7 @@ static NodeId replaced(Graph *to, const Graph *g, NodeId d, const RowSum *r, con
   Dtype type = type_of(g, d), both = dtype_join(type_of(g, r->to), type_of(g, r->o));
   NodeId args[2] = {graph_cast(to, map[r->to], both), graph_cast(to, map[r->o], both)};
   Attr attr = {.type = type, .ndims = (uint8_t)r->over.n, .dims = r->over.at};
-  to->origin = graph_node(g, d)->origin;
+  to->origin = *graph_node(g, d)->origin;
   NodeId sum = graph_add(to, OP_CONTRACT, 2, args, &attr);
   for (int i = r->rest.n - 1; i >= 0; i--) sum = scale(to, &r->rest.at[i], sum, map);
   return sum;

@@ -39,7 +39,7 @@ static bool drops_keys(const Search *s, NodeId c) {
   Dims keys = dims_make(o->attr->ndims, o->attr->dims);
   bool draws = false;
   for (int i = 0; i < x->nargs; i++) draws |= op_is_draw((Op)graph_node(s->g, x->args[i])->op);
-  return draws && list_has_all(&x->dims, &keys);
+  return draws && list_has_all(x->dims, &keys);
 }
 
 static bool add_factor(Search *s, NodeId n) {
@@ -117,9 +117,9 @@ static bool factors_are_early(Arena *a, const Search *s) {
 static bool has_values(const Search *s, NodeId v, DimId rows) {
   const Node *o = graph_node(s->g, s->o), *m = graph_node(s->g, s->found.max),
              *z = graph_node(s->g, s->found.sum);
-  return !s->scores->dots[v] && !dims_has(&graph_node(s->g, v)->dims, rows) &&
-         type_of(s->g, v) != TYPE_F64 && o->type != TYPE_F64 && list_same(&m->dims, &z->dims) &&
-         list_has_all(&o->dims, &m->dims) && o->dims.n > m->dims.n;
+  return !s->scores->dots[v] && !dims_has(graph_node(s->g, v)->dims, rows) &&
+         type_of(s->g, v) != TYPE_F64 && o->type != TYPE_F64 && list_same(m->dims, z->dims) &&
+         list_has_all(o->dims, m->dims) && o->dims->n > m->dims->n;
 }
 
 bool attention_sweep(Arena *a, const Graph *g, const RecomputedScores *scores, NodeId n, DimId rows,

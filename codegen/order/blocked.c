@@ -82,7 +82,7 @@ static void loops_begin(LoopWriter *w) {
                         arena_printf(w->a, "%s.rows%lld", rows->name, (long long)block), block);
   w->live = w->loop->live ? live_dim(w) : 0;
   w->outer = 0;
-  Pos pos = graph_node(w->g, w->loop->first)->origin.pos;
+  Pos pos = graph_node(w->g, w->loop->first)->origin->pos;
   Region r = {.parent = w->loop->around, .pos = pos};
   if (w->loop->batch.n) {
     r.t = w->many = merged_dim(w);
@@ -111,7 +111,7 @@ static NodeId split_rows(LoopWriter *w, NodeId x) {
 static NodeId position(LoopWriter *w, DimId d) {
   NodeId index = graph_index(w->to, d);
   if (w->loop->batch.n > 1) {
-    Dims all = graph_node(w->to, index)->dims;
+    Dims all = *graph_node(w->to, index)->dims;
     for (int i = 0; i < w->loop->batch.n; i++)
       if (!dims_add(w->to->dims, &all, w->loop->batch.at[i])) BUG("too many dims in a batch");
     index = merge(w, graph_broadcast(w->to, index, &all));
@@ -138,7 +138,7 @@ static NodeId window(LoopWriter *w, NodeId x, DimId d, NodeId start) {
 static NodeId narrow(LoopWriter *w, NodeId x) {
   const Node *n = graph_node(w->to, x);
   DimId keys = w->loop->keys.at[0];
-  if (!w->live || !dims_has(&n->dims, keys)) return x;
+  if (!w->live || !dims_has(n->dims, keys)) return x;
   if (n->op == OP_INDEX) return graph_index(w->to, w->live);
   return graph_add(w->to, OP_RENAME, 1, &x,
                    &(Attr){.ndims = 1, .dims = &keys, .nto = 1, .to = &w->live});
@@ -148,7 +148,7 @@ static NodeId narrow(LoopWriter *w, NodeId x) {
 // need.
 static NodeId widened(LoopWriter *w, NodeId x) {
   DimId keys = w->loop->keys.at[0];
-  if (!w->live || !dims_has(&graph_node(w->to, x)->dims, w->live)) return x;
+  if (!w->live || !dims_has(graph_node(w->to, x)->dims, w->live)) return x;
   Attr at = {.ndims = 1, .dims = &w->live, .nto = 1, .to = &keys};
   at.affine = (Affine){.out = 1, .divisor = 1};
   return graph_add(w->to, OP_WINDOW, 1, &x, &at);
@@ -158,7 +158,7 @@ static NodeId widened(LoopWriter *w, NodeId x) {
 // read where they are, others through a piece of memory for each iteration.
 static NodeId part_of(LoopWriter *w, NodeId n) {
   NodeId x = narrow(w, w->map[n]);
-  const Dims dims = graph_node(w->to, x)->dims;
+  const Dims dims = *graph_node(w->to, x)->dims;
   bool keys = dims_overlap(&dims, &w->loop->keys) || dims_has(&dims, w->live);
   bool rows = dims_has(&dims, w->loop->rows), scores = rows && keys;
   bool merges = w->outer && list_has_all(&dims, &w->loop->batch) && !scores;
@@ -189,7 +189,7 @@ static Attr attr_inside(const LoopWriter *w, const Attr *from, DimId room[MAX_RA
 
 // Returns whether the value of n is summed over iterations, because it lacks dims of the loops.
 static bool adds_up(const LoopWriter *w, const Node *x) {
-  return !dims_has(&x->dims, w->loop->rows) || !list_has_all(&x->dims, &w->loop->batch);
+  return !dims_has(x->dims, w->loop->rows) || !list_has_all(x->dims, &w->loop->batch);
 }
 
 static NodeId inside(LoopWriter *w, NodeId n);
@@ -203,7 +203,7 @@ static NodeId computed(LoopWriter *w, NodeId n) {
   Dtype wide = dtype_accumulator((Dtype)x->type);
   bool sums = w->loop->role[n] == BLOCK_EXIT && adds_up(w, x) && dtype_is_float((Dtype)x->type);
   for (int i = 0; i < x->nargs; i++) args[i] = inside(w, x->args[i]);
-  w->to->origin = x->origin;
+  w->to->origin = *x->origin;
   Attr at = attr_inside(w, x->attr, room);
   if (x->op == OP_BROADCAST && !at.ndims) return args[0];
   if (sums && x->op == OP_CONTRACT) at.type = wide;
@@ -226,7 +226,7 @@ static NodeId inside(LoopWriter *w, NodeId n) {
 // Returns the value from which the sum, maximum or minimum x begins, with the dims of node `like`.
 static NodeId neutral(LoopWriter *w, const Node *x, NodeId like, Dtype type) {
   double start = monoid_identity(op_row((Op)x->op)->monoid, type);
-  Dims dims = graph_node(w->to, like)->dims;
+  Dims dims = *graph_node(w->to, like)->dims;
   return graph_broadcast(w->to, graph_const(w->to, type, start), &dims);
 }
 
@@ -250,13 +250,13 @@ static void carry_begin(LoopWriter *w, RegionId r, int which, Leaving *x) {
 static void loop_end(LoopWriter *w, RegionId r, int which, Leaving *leaving) {
   for (uint32_t i = 0; i < w->exit.n; i++) {
     Leaving *x = &leaving[i];
-    const Dims *dims = &graph_node(w->g, x->old)->dims;
+    const Dims *dims = graph_node(w->g, x->old)->dims;
     bool keeps = which ? dims_overlap(dims, &w->loop->batch) : dims_has(dims, w->loop->rows);
-    w->to->origin = graph_node(w->g, x->old)->origin;
+    w->to->origin = *graph_node(w->g, x->old)->origin;
     x->carry = 0;
     if (!keeps) carry_begin(w, r, which, x);
   }
-  w->to->origin = graph_node(w->g, w->loop->first)->origin;
+  w->to->origin = *graph_node(w->g, w->loop->first)->origin;
   w->to->origin.why =
       which ? arena_printf(w->a, "attention: a loop over %s", dim_get(w->to->dims, w->many)->name)
             : arena_printf(w->a, "attention: a loop over blocks of %lld rows",
@@ -266,7 +266,7 @@ static void loop_end(LoopWriter *w, RegionId r, int which, Leaving *leaving) {
       graph_add(w->to, OP_SCAN, (int)w->next[which].n, w->next[which].at, &(Attr){.region = r});
   for (uint32_t i = 0; i < w->exit.n; i++) {
     Leaving *x = &leaving[i];
-    w->to->origin = graph_node(w->g, x->old)->origin;
+    w->to->origin = *graph_node(w->g, x->old)->origin;
     x->value = x->carry ? graph_add(w->to, OP_FINAL, 2, (NodeId[]){scan, x->carry}, NULL)
                         : graph_collect(w->to, scan, x->value);
   }
@@ -276,9 +276,9 @@ static void loop_end(LoopWriter *w, RegionId r, int which, Leaving *leaving) {
 // blocks and rows are merged, the batch dims are split, and dims that n lacks are summed.
 static NodeId outside(LoopWriter *w, NodeId n, NodeId value) {
   const Node *x = graph_node(w->g, n);
-  const Dims have = graph_node(w->to, value)->dims;
+  const Dims have = *graph_node(w->to, value)->dims;
   const DimList *batch = &w->loop->batch;
-  w->to->origin = x->origin;
+  w->to->origin = *x->origin;
   if (dims_has(&have, w->blocks))
     value = graph_add(
         w->to, OP_MERGE, 1, &value,
@@ -287,7 +287,7 @@ static NodeId outside(LoopWriter *w, NodeId n, NodeId value) {
   if (w->outer && dims_has(&have, w->many) && batch->n > 1)
     value = graph_add(w->to, OP_SPLIT, 1, &value,
                       &(Attr){.ndims = 1, .dims = &w->many, .nto = batch->n, .to = batch->at});
-  Dims more = list_minus(&graph_node(w->to, value)->dims, &x->dims);
+  Dims more = list_minus(graph_node(w->to, value)->dims, x->dims);
   Op op = x->op == OP_CONTRACT ? OP_SUM : (Op)x->op;
   if (more.n) value = graph_reduce(w->to, op, value, &more);
   return graph_cast(w->to, value, (Dtype)x->type);
@@ -305,7 +305,7 @@ static void write_loop(LoopWriter *w, uint32_t l) {
   find_exits(w);
   if (!w->exit.n) return;
   memset(w->body, 0, (graph_count(w->g) + 1) * sizeof *w->body);
-  w->to->origin = graph_node(w->g, w->loop->first)->origin;
+  w->to->origin = *graph_node(w->g, w->loop->first)->origin;
   loops_begin(w);
   Leaving *leaving = arena_array(w->a, Leaving, w->exit.n);
   for (uint32_t i = 0; i < w->exit.n; i++)
@@ -350,8 +350,10 @@ static bool loop_waits(LoopWriter *w, uint32_t l, Stack *stack) {
 
 static void write_node(LoopWriter *w, NodeId n) {
   w->map[n] = graph_copy(w->to, w->g, n, w->map);
-  if (w->p->why[n] && !w->to->node.at[w->map[n]].origin.why)
-    w->to->node.at[w->map[n]].origin.why = w->p->why[n];
+  Origin origin = *graph_node(w->to, w->map[n])->origin;
+  if (!w->p->why[n] || origin.why) return;
+  origin.why = w->p->why[n];
+  graph_set_origin(w->to, w->map[n], &origin);
 }
 
 // Makes node n of the new graph, and before it everything that it needs.

@@ -131,7 +131,7 @@ static const int64_t *live_keys(Finder *f, uint32_t root, int64_t block) {
   for (uint32_t i = 0; i < sums.n; i++) {
     const Node *x = graph_node(f->g, sums.at[i]);
     bool adds = op_row((Op)x->op)->monoid == MONOID_SUM;
-    if (!adds && dims_has(&x->dims, f->keys.at[0])) return NULL;
+    if (!adds && dims_has(x->dims, f->keys.at[0])) return NULL;
   }
   int64_t *live = arena_array(f->a, int64_t, n);
   for (int64_t i = 0; i < n; i++) {

@@ -50,7 +50,7 @@ void attention_roles(Finder *f);
 uint32_t attention_root(Finder *f, NodeId n);
 // Returns whether x is pointwise: it is computed from elements at its own positions.
 bool attention_is_plain(const Finder *f, const Node *x);
-static inline const Dims *dims_of(const Finder *f, NodeId n) { return &graph_node(f->g, n)->dims; }
+static inline const Dims *dims_of(const Finder *f, NodeId n) { return graph_node(f->g, n)->dims; }
 static inline bool is_inside(const Finder *f, NodeId n) { return f->role[n] >= BLOCK_SCORE; }
 
 #endif

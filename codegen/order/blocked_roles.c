@@ -57,10 +57,10 @@ static bool over_keys(const Finder *f, const Node *x) {
 
 // Returns the role of n, a reduction or contraction that reads scores.
 static BlockRole role_of_sum(const Finder *f, const Node *x) {
-  bool rows = dims_has(&x->dims, f->rows), keys = list_has_all(&x->dims, &f->keys);
+  bool rows = dims_has(x->dims, f->rows), keys = list_has_all(x->dims, &f->keys);
   bool both = x->op != OP_CONTRACT || (is_score(f, x->args[0]) && is_score(f, x->args[1]));
   if (rows && over_keys(f, x) && both) return BLOCK_ROW;
-  if ((rows && keys) || (!keys && dims_overlap(&x->dims, &f->keys))) return BLOCK_NONE;
+  if ((rows && keys) || (!keys && dims_overlap(x->dims, &f->keys))) return BLOCK_NONE;
   Monoid m = op_row((Op)x->op)->monoid;
   return m == MONOID_SUM || m == MONOID_MAX || m == MONOID_MIN ? BLOCK_EXIT : BLOCK_NONE;
 }
@@ -78,8 +78,8 @@ static BlockRole role_of(const Finder *f, NodeId n) {
     return scores || rows ? BLOCK_SCORE : BLOCK_SIDE;
   }
   if (scores && sums) return role_of_sum(f, x);
-  bool row = rows && attention_is_plain(f, x) && dims_has(&x->dims, f->rows) &&
-             !dims_overlap(&x->dims, &f->keys) && list_has_all(&f->space, &x->dims);
+  bool row = rows && attention_is_plain(f, x) && dims_has(x->dims, f->rows) &&
+             !dims_overlap(x->dims, &f->keys) && list_has_all(&f->space, x->dims);
   return row ? BLOCK_ROW : BLOCK_NONE;
 }
 
@@ -144,7 +144,7 @@ static bool is_parameter(const Graph *g, NodeId n) {
 // Notes contraction n, which makes scores. keys: the index of its argument with the keys.
 static void note_seed(Finder *f, Attention *p, NodeId n, int keys) {
   const Node *x = graph_node(f->g, n);
-  Dims shared = list_minus(&x->dims, &(Dims){0}), both = {0};
+  Dims shared = list_minus(x->dims, &(Dims){0}), both = {0};
   for (int i = 0; i < shared.n; i++)
     if (dims_has(dims_of(f, x->args[0]), shared.at[i]) &&
         dims_has(dims_of(f, x->args[1]), shared.at[i]) &&
@@ -175,7 +175,7 @@ static void note_node(Finder *f, const bool *back, NodeId n) {
   else if (f->role[n] == BLOCK_SCORE && !attention_is_plain(f, x))
     note_apart(p, x);
   if (f->role[n] == BLOCK_ROW && !attention_is_plain(f, x) && back[n]) p->softmax = true;
-  if (f->role[n] == BLOCK_EXIT && x->op == OP_CONTRACT && dims_has(&x->dims, f->rows))
+  if (f->role[n] == BLOCK_EXIT && x->op == OP_CONTRACT && dims_has(x->dims, f->rows))
     p->gathers = true;
 }
 
@@ -235,8 +235,8 @@ static void pair_of(Finder *f, const Dims *keys, NodeId c, DimPairs *pairs) {
     const Dims *q = dims_of(f, x->args[i]), *k = dims_of(f, x->args[1 - i]);
     if (!list_has_all(k, keys) || dims_overlap(q, keys)) continue;
     DimId rows = 0;
-    for (int d = 0; d < x->dims.n; d++) {
-      DimId at = x->dims.at[d];
+    for (int d = 0; d < x->dims->n; d++) {
+      DimId at = x->dims->at[d];
       bool longer = !rows || dim_get(f->g->dims, at)->size > dim_get(f->g->dims, rows)->size;
       if (dims_has(q, at) && !dims_has(k, at) && longer) rows = at;
     }
@@ -252,7 +252,7 @@ static void pairs_of(Finder *f, NodeId n, uint32_t *mark, DimPairs *pairs) {
   while (stack.n) {
     NodeId at = stack.at[--stack.n];
     const Node *x = graph_node(f->g, at);
-    if (mark[at] == n || !list_has_all(&x->dims, &keys)) continue;
+    if (mark[at] == n || !list_has_all(x->dims, &keys)) continue;
     mark[at] = n;
     if (x->op == OP_CONTRACT) pair_of(f, &keys, at, pairs);
     for (int i = 0; i < x->nargs && attention_is_plain(f, x); i++)

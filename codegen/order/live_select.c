@@ -47,7 +47,7 @@ static int masked_blocks(Selector *s, NodeId c, DimId x, DimId y) {
 // Returns whether elements of product n are multiplied by 0 wherever mask c is false.
 static bool masks(Selector *s, NodeId c, NodeId n) {
   const Node *x = graph_node(s->g, n), *mask = graph_node(s->g, c);
-  if (!list_has_all(&x->dims, &mask->dims) || !region_encloses(s->g, mask->region, x->region))
+  if (!list_has_all(x->dims, mask->dims) || !region_encloses(s->g, mask->region, x->region))
     return false;
   live_where_masked(s->live, c);
   return live_need(s->live, n, 0) == NEED_FINITE;
@@ -91,7 +91,7 @@ static bool find_selected(Selector *s, NodeId *mask) {
 static void select_in(Selector *s, NodeId n, NodeId mask) {
   const Node *x = graph_node(s->g, n);
   NodeId made = copied(s, n), c = copied(s, mask);
-  s->to->origin = x->origin;
+  s->to->origin = *x->origin;
   s->to->origin.why = "a mask discards the rest of a product";
   Dims none = {0};
   NodeId zero = graph_zeros(s->to, (Dtype)x->type, &none);

@@ -67,18 +67,18 @@ static bool find_product(const Graph *g, const Order *order, NodeId n, LoopProdu
   const Node *wn = graph_node(g, w), *xn = graph_node(g, x);
   if (wn->region == r || xn->region != r || wn->type != node->type || xn->type != node->type)
     return false;
-  for (int i = 0; i < wn->dims.n; i++)
-    if (dims_has(&node->dims, wn->dims.at[i]) && dims_has(&xn->dims, wn->dims.at[i])) return false;
+  for (int i = 0; i < wn->dims->n; i++)
+    if (dims_has(node->dims, wn->dims->at[i]) && dims_has(xn->dims, wn->dims->at[i])) return false;
   for (int i = 0; i < order->at[x].n; i++) {
     DimId d = order->at[x].at[i];
-    if (dims_has(&node->dims, d)) continue;
-    if (!dims_has(&wn->dims, d) || dim_get(g->dims, d)->live) return false;
+    if (dims_has(node->dims, d)) continue;
+    if (!dims_has(wn->dims, d) || dim_get(g->dims, d)->live) return false;
     list_insert(&out->terms, out->terms.n, d);
   }
   for (int i = 0; i < order->at[n].n; i++)
-    if (dims_has(&wn->dims, order->at[n].at[i]))
+    if (dims_has(wn->dims, order->at[n].at[i]))
       list_insert(&out->columns, out->columns.n, order->at[n].at[i]);
-  return out->terms.n + out->columns.n == wn->dims.n && rounds_between(g, n, w) >= FEWEST_ROUNDS;
+  return out->terms.n + out->columns.n == wn->dims->n && rounds_between(g, n, w) >= FEWEST_ROUNDS;
 }
 
 // Returns whether a parameter or a state has dim d. Such a dim is no batch dim, which may be short
@@ -114,10 +114,10 @@ static bool find_panel(const Graph *g, const Order *order, NodeId n, LoopProduct
 }
 
 static bool is_worth(const Graph *g, NodeId n, const LoopProduct *p) {
-  DimList rows = list_minus(&graph_node(g, n)->dims, &p->columns);
+  DimList rows = list_minus(graph_node(g, n)->dims, &p->columns);
   int64_t m = list_elements(g->dims, &rows);
-  return m >= FEWEST_ROWS && m <= MOST_ROWS && graph_node(g, n)->dims.n < MAX_RANK &&
-         graph_node(g, graph_node(g, n)->args[p->weights])->dims.n < MAX_RANK &&
+  return m >= FEWEST_ROWS && m <= MOST_ROWS && graph_node(g, n)->dims->n < MAX_RANK &&
+         graph_node(g, graph_node(g, n)->args[p->weights])->dims->n < MAX_RANK &&
          list_elements(g->dims, &p->terms) >= FEWEST_TERMS &&
          list_elements(g->dims, &p->columns) >= FEWEST_COLUMNS;
 }
@@ -164,7 +164,7 @@ static NodeId pack(Packing *p, NodeId n, const LoopProduct *x) {
   const Node *node = graph_node(p->from->graph, n);
   DimId to[2], from = x->split;
   char why[200];
-  p->to->origin = node->origin;
+  p->to->origin = *node->origin;
   split_dims(p->to, x, to);
   Attr split = {.ndims = 1, .dims = &from, .nto = 2, .to = to};
   DimList result = p->from->at[n];
@@ -172,7 +172,7 @@ static NodeId pack(Packing *p, NodeId n, const LoopProduct *x) {
   NodeId args[2] = {p->map[node->args[0]], p->map[node->args[1]]};
   args[x->weights] = panels_of(p, x, args[x->weights], &split, &result);
   if (!args[x->weights]) return 0;
-  p->to->origin = node->origin;
+  p->to->origin = *node->origin;
   NodeId product = graph_try(p->to, OP_CONTRACT, 2, args, node->attr, node->instance, why);
   if (!product) return 0;
   note_order(p, product, &result);

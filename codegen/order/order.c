@@ -62,7 +62,7 @@ static bool follows_request(const Chooser *c, NodeId old) {
 static bool made_of_draws(const Chooser *c, const Node *n) {
   bool any = op_is_draw((Op)n->op);
   for (int i = 0; i < n->nargs && op_row((Op)n->op)->cls == POINTWISE; i++) {
-    if (!c->loose.at[n->args[i]] && graph_node(c->to, n->args[i])->dims.n) return false;
+    if (!c->loose.at[n->args[i]] && graph_node(c->to, n->args[i])->dims->n) return false;
     any |= c->loose.at[n->args[i]];
   }
   return any;
@@ -79,7 +79,7 @@ static void settle_loose(Chooser *c, NodeId n, const DimList *list) {
     const Node *x = graph_node(c->to, at);
     if (!c->loose.at[at]) continue;
     c->loose.at[at] = false;
-    if (list && list->n == x->dims.n && list_has_all(list, &x->dims)) c->at.at[at] = *list;
+    if (list && list->n == x->dims->n && list_has_all(list, x->dims)) c->at.at[at] = *list;
     for (int i = 0; i < x->nargs; i++) vec_push(c->a, stack) = x->args[i];
   }
 }
@@ -100,7 +100,7 @@ static void copy_scan(Chooser *c, NodeId old) {
     NodeId carry = carry_of(c, old, i);
     args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
   }
-  c->to->origin = n->origin;
+  c->to->origin = *n->origin;
   c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_SCAN, n->nargs, args, n->attr);
   set_order(c, c->map[old], (DimList){0});
 }
@@ -113,7 +113,7 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   NodeId arg = c->map[n->args[1]], scan = c->map[n->args[0]];
   if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr->region) return false;
   const Attr attr = {.ndims = 1, .dims = n->attr->dims};
-  c->to->origin = n->origin;
+  c->to->origin = *n->origin;
   c->map[old] = c->like ? c->like->map[old] : graph_add(c->to, OP_BROADCAST, 1, &arg, &attr);
   DimList list = c->at.at[arg];
   list_insert(&list, 0, n->attr->dims[0]);

@@ -34,7 +34,7 @@ static uint64_t value_hash(const Values *v, const Node *n) {
   h = hash_bytes(h, n->attr->num, sizeof n->attr->num);
   if (n->op == OP_CARRY) h = hash_word(hash_word(h, n->attr->region), n->attr->carry);
   for (int i = 0; i < n->nargs; i++) h = hash_word(h, argument_value(v, n, i));
-  return hash_bytes(h, n->dims.at, (size_t)n->dims.n * sizeof *n->dims.at);
+  return hash_bytes(h, n->dims->at, (size_t)n->dims->n * sizeof *n->dims->at);
 }
 
 static bool value_equal(const Values *v, const Node *x, const Node *y) {
@@ -65,7 +65,7 @@ static NodeId value_of(Values *v, NodeId n) {
 
 static bool is_copy(const Graph *g, const Node *x) {
   if (op_row((Op)x->op)->cls == REGION || op_is_mark((Op)x->op)) return false;
-  return x->instance || (x->origin.backward && x->region && region_get(g, x->region)->recompute);
+  return x->instance || (x->origin->backward && x->region && region_get(g, x->region)->recompute);
 }
 
 static bool has_copies(const Graph *g) {

@@ -61,16 +61,16 @@ static ClassId class_derived(OrderClasses *s, NodeId n, NodeId from) {
   if (!of) return 0;
   return class_find(
       s,
-      (OrderClass){.kind = CLASS_DERIVED, .dims = graph_node(s->g, n)->dims, .of = of, .node = n});
+      (OrderClass){.kind = CLASS_DERIVED, .dims = *graph_node(s->g, n)->dims, .of = of, .node = n});
 }
 
 static ClassId class_declared(OrderClasses *s, NodeId n) {
   const Node *x = graph_node(s->g, n);
-  OrderClass c = {.kind = CLASS_FIXED, .dims = x->dims, .node = n};
+  OrderClass c = {.kind = CLASS_FIXED, .dims = *x->dims, .node = n};
   if (op_is_decl((Op)x->op) && x->op != OP_INPUT && s->plain->free) {
     c.kind = CLASS_STORED;
   } else if (op_is_decl((Op)x->op)) {
-    c.order = stored_order(s->plain, x->attr->decl, &x->dims);
+    c.order = stored_order(s->plain, x->attr->decl, x->dims);
   } else {
     for (int i = 0; i < x->attr->ndims; i++) list_insert(&c.order, i, x->attr->dims[i]);
   }
@@ -88,7 +88,7 @@ static ClassId class_target(OrderClasses *s, NodeId n) {
 }
 
 static ClassId class_free(OrderClasses *s, NodeId n, ClassKind kind) {
-  const Dims *dims = &graph_node(s->g, n)->dims;
+  const Dims *dims = graph_node(s->g, n)->dims;
   return class_find(s,
                     (OrderClass){.kind = kind, .dims = *dims, .of = class_target(s, n), .node = n});
 }
@@ -235,7 +235,7 @@ static void find_targets(OrderClasses *s) {
     if (!s->target[n] || op_row((Op)x->op)->cls != POINTWISE) continue;
     for (int i = 0; i < x->nargs; i++) {
       NodeId *to = &s->target[first_of(s->plain, x->args[i])];
-      if (!*to && dims_equal(&graph_node(g, x->args[i])->dims, &x->dims)) *to = s->target[n];
+      if (!*to && dims_equal(graph_node(g, x->args[i])->dims, x->dims)) *to = s->target[n];
     }
   }
 }

@@ -18,7 +18,7 @@ NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why) {
     if (c->copy.at[i].of == n && dims_equal(&c->at.at[c->copy.at[i].copy], &list))
       return c->copy.at[i].copy;
   char refusal[200];
-  c->to->origin = graph_node(c->to, n)->origin;
+  c->to->origin = *graph_node(c->to, n)->origin;
   c->to->origin.why = why;
   NodeId copy = graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, c->copy.n + 1, refusal);
   if (!copy) BUG("copy refused: %s", refusal);
@@ -64,15 +64,15 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
 // lanes, and is made only when it is small beside the work.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
-  const Dims *image = &graph_node(c->to, other)->dims;
+  const Dims *image = graph_node(c->to, other)->dims;
   DimList list = c->at.at[arg];
   const Node *reader = graph_node(c->to, other);
   bool windows = op_row((Op)reader->op)->cls == WINDOW && reader->attr->nto > 1;
-  if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
-  if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
+  if (!windows || !list.n || dims_has(n->dims, list.at[list.n - 1])) return arg;
+  if (dims_has(n->dims, c->at.at[other].at[image->n - 1])) return arg;
   for (int i = list.n - 1; i >= 0; i--) {
     DimId d = list.at[i];
-    if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST)
+    if (!dims_has(n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST)
       continue;
     if (list_elements(c->to->dims, image) / dim_get(c->to->dims, list.at[list.n - 1])->size <
         WORK_AN_ELEMENT)
@@ -160,7 +160,7 @@ bool persistent_root(const Graph *g, NodeId n) {
 
 NodeId update_value(Chooser *c, NodeId n, DeclId d, bool *taken) {
   const Graph *g = c->to;
-  DimList list = stored_order(c, d, &graph_node(g, n)->dims);
+  DimList list = stored_order(c, d, graph_node(g, n)->dims);
   NodeId root = memory_root(g, n);
   if (!dims_equal(&list, &c->at.at[n]))
     return copy_in_order(c, n, list, "order: as the tensor that it updates");

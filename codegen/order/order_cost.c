@@ -76,7 +76,7 @@ static double library_cost(const Graph *g, const OrderFacts *facts, const GemmFo
 }
 
 static double multiplications(const Graph *g, const Node *x) {
-  DimList all = list_union(&graph_node(g, x->args[0])->dims, &graph_node(g, x->args[1])->dims);
+  DimList all = list_union(graph_node(g, x->args[0])->dims, graph_node(g, x->args[1])->dims);
   return (double)list_elements(g->dims, &all);
 }
 
@@ -94,7 +94,7 @@ static double kernel_rate(const Graph *g, const DimList *a, const DimList *b,
 
 // Returns the least time of a kernel that reads argument n of a contraction from memory.
 static double reading_cost(const Graph *g, NodeId n) {
-  double elements = (double)list_elements(g->dims, &graph_node(g, n)->dims);
+  double elements = (double)list_elements(g->dims, graph_node(g, n)->dims);
   return elements < THIN_ELEMENTS ? 0 : (double)node_bytes(g, n) / BYTE_RATE * DOWN;
 }
 
@@ -225,7 +225,7 @@ double order_graph_cost(const Chooser *c, const OrderFacts *facts) {
     for (int i = 0; i < x->nargs && i < 3; i++) {
       const Node *y = graph_node(g, x->args[i]);
       bool spread = y->op == OP_BROADCAST && y->attr->ndims;
-      if (!op_is_number((Op)y->op) && !spread && y->dims.n) arg[i] = &c->at.at[x->args[i]];
+      if (!op_is_number((Op)y->op) && !spread && y->dims->n) arg[i] = &c->at.at[x->args[i]];
     }
     double each = x->op == OP_BROADCAST && !x->attr->ndims && arg[0]
                       ? order_copy_cost(g, arg[0], &c->at.at[n], (double)node_bytes(g, n))

@@ -106,7 +106,7 @@ static DimList order_contract(const Chooser *c, const Node *n) {
   const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   DimList list = {0};
   if (order_dot(c, n, &list)) return list;
-  for (int i = 0; i < n->dims.n; i++) insert_ranked(c, &list, n->dims.at[i]);
+  for (int i = 0; i < n->dims->n; i++) insert_ranked(c, &list, n->dims->at[i]);
   DimId row = 0;
   bool contiguous = false;
   for (int i = list.n - 1; i >= 0 && !contiguous; i--) {
@@ -127,11 +127,11 @@ static DimList order_gather(const Chooser *c, const Node *n) {
   for (int k = 0; k < 2; k++) {
     const DimList *from = (n->op == OP_TAKE) == (k == 0) ? ids : x;
     for (int i = 0; i < from->n; i++)
-      if (dims_has(&n->dims, from->at[i]) && !dims_has(&list, from->at[i]))
+      if (dims_has(n->dims, from->at[i]) && !dims_has(&list, from->at[i]))
         list_insert(&list, list.n, from->at[i]);
   }
-  for (int i = 0; i < n->dims.n; i++)
-    if (!dims_has(&list, n->dims.at[i])) list_insert(&list, 0, n->dims.at[i]);
+  for (int i = 0; i < n->dims->n; i++)
+    if (!dims_has(&list, n->dims->at[i])) list_insert(&list, 0, n->dims->at[i]);
   return list;
 }
 
@@ -164,11 +164,11 @@ static DimList order_window(const Node *n, DimList list) {
 }
 
 static DimList order_source(const Chooser *c, const Node *n) {
-  if (op_is_decl(n->op)) return stored_order(c, n->attr->decl, &n->dims);
+  if (op_is_decl(n->op)) return stored_order(c, n->attr->decl, n->dims);
   DimList list = {0};
   if (n->op == OP_VALUES)
     for (int i = 0; i < n->attr->ndims; i++) list_insert(&list, i, n->attr->dims[i]);
-  return n->op == OP_VALUES ? list : n->dims;
+  return n->op == OP_VALUES ? list : *n->dims;
 }
 
 DimList order_derived(const Node *n, const DimList *arg) {
@@ -191,10 +191,10 @@ static DimList order_matrix(const Chooser *c, const Node *n) {
   for (int i = 0; i < n->nargs; i++)
     for (int k = 0; k < c->at.at[n->args[i]].n; k++) {
       DimId d = c->at.at[n->args[i]].at[k];
-      if (dims_has(&n->dims, d) && !dims_has(&list, d) && !attr_names(n->attr, d))
+      if (dims_has(n->dims, d) && !dims_has(&list, d) && !attr_names(n->attr, d))
         list_insert(&list, list.n, d);
     }
-  DimList rest = list_minus(&n->dims, &list);
+  DimList rest = list_minus(n->dims, &list);
   for (int i = 0; i < rest.n; i++) list_insert(&list, list.n, rest.at[i]);
   return list;
 }
@@ -219,6 +219,6 @@ DimList order_default(const Chooser *c, const Node *n) {
     break;
   case COLLECTIVE: return order_derived(n, &c->at.at[n->args[0]]);
   }
-  DimList rest = list_minus(&n->dims, &c->at.at[n->args[0]]);
+  DimList rest = list_minus(n->dims, &c->at.at[n->args[0]]);
   return list_union(&rest, &c->at.at[n->args[0]]);
 }

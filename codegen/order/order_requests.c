@@ -7,8 +7,8 @@ static void request(Chooser *c, NodeId of, const DimList *list, bool forced) {
   const Node *node = graph_node(c->from, n);
   DimList own = {0};
   for (int i = 0; i < list->n; i++)
-    if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
-  if (own.n != node->dims.n || (c->requested[n].n && (c->forced[n] || !forced))) return;
+    if (dims_has(node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
+  if (own.n != node->dims->n || (c->requested[n].n && (c->forced[n] || !forced))) return;
   c->requested[n] = own;
   c->forced[n] = forced;
 }
@@ -30,7 +30,7 @@ static void request_outputs(Chooser *c) {
   const Graph *g = c->from;
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
-    const Dims *dims = &graph_node(g, o->value)->dims;
+    const Dims *dims = graph_node(g, o->value)->dims;
     bool update = o->kind == OUT_UPDATE;
     DimList list =
         update ? stored_order(c, o->target, dims) : blocks_in_order(g, dims, o->rank, o->dims);
@@ -41,7 +41,7 @@ static void request_outputs(Chooser *c) {
 static void request_through_move(Chooser *c, const Node *n, DimList requested, bool forced) {
   const Attr *at = n->attr;
   if (n->op == OP_MERGE) {
-    if (!requested.n && n->dims.n) requested = n->dims;
+    if (!requested.n && n->dims->n) requested = *n->dims;
     if (list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
       request(c, n->args[0], &requested, true);
   } else if (n->op == OP_SPLIT) {
@@ -66,7 +66,7 @@ static void request_carries(Chooser *c) {
     const Node *n = graph_node(c->from, id);
     if (n->op != OP_CARRY) continue;
     DimList list = {0};
-    for (int i = 0; i < n->dims.n; i++) insert_ranked(c, &list, n->dims.at[i]);
+    for (int i = 0; i < n->dims->n; i++) insert_ranked(c, &list, n->dims->at[i]);
     if (list.n) request(c, id, &list, true);
   }
 }
@@ -96,8 +96,8 @@ static void request_through_region(Chooser *c, NodeId id) {
   c->front[all] = n->attr->dims[0];
   Op of = (Op)graph_node(c->from, all)->op;
   bool pieces = of == OP_MERGE || of == OP_SPLIT || of == OP_AT; // no request: by precedence
-  for (int i = 0; i < n->dims.n && pieces && requested.n < n->dims.n; i++)
-    insert_ranked(c, &requested, n->dims.at[i]);
+  for (int i = 0; i < n->dims->n && pieces && requested.n < n->dims->n; i++)
+    insert_ranked(c, &requested, n->dims->at[i]);
   if (!requested.n) return;
   list_insert(&requested, 0, n->attr->dims[0]);
   request(c, n->args[0], &requested, false);
@@ -111,7 +111,7 @@ static void pass_front(Chooser *c, NodeId id) {
   if (!c->front[id] || (cls != POINTWISE && cls != COLLECTIVE && cls != MOVE)) return;
   for (int i = 0; i < n->nargs; i++) {
     NodeId arg = first_of(c, n->args[i]);
-    if (!c->front[arg] && dims_has(&graph_node(c->from, arg)->dims, c->front[id]))
+    if (!c->front[arg] && dims_has(graph_node(c->from, arg)->dims, c->front[id]))
       c->front[arg] = c->front[id];
   }
 }

@@ -18,14 +18,14 @@ static double *dim_weights(const OrderClasses *s) {
     const Node *x = graph_node(g, s->use.at[i].node);
     if (x->op == OP_AT) w[x->attr->dims[0]] = 1e30;
     if (x->op != OP_CONTRACT) continue;
-    for (int k = 0; k < x->dims.n; k++)
-      if (dims_has(&graph_node(g, x->args[0])->dims, x->dims.at[k]) &&
-          dims_has(&graph_node(g, x->args[1])->dims, x->dims.at[k]))
-        w[x->dims.at[k]] += 1e10;
+    for (int k = 0; k < x->dims->n; k++)
+      if (dims_has(graph_node(g, x->args[0])->dims, x->dims->at[k]) &&
+          dims_has(graph_node(g, x->args[1])->dims, x->dims->at[k]))
+        w[x->dims->at[k]] += 1e10;
   }
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
-    for (int k = 0; k < x->dims.n && x->op == OP_INPUT; k++) w[x->dims.at[k]] += 1e20;
+    for (int k = 0; k < x->dims->n && x->op == OP_INPUT; k++) w[x->dims->at[k]] += 1e20;
   }
   return w;
 }

@@ -121,12 +121,12 @@ static void clone_one(Remat *r, CloneSite c) {
   char why[200];
   for (int i = 0; i < node->nargs; i++) args[i] = value(r, node->args[i], c.in);
   bool backward = r->phase % 2 == 1;
-  r->to->origin = node->origin;
+  r->to->origin = *node->origin;
   r->to->origin.backward = backward;
-  bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin.why;
+  bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin->why;
   r->to->origin.why =
       moves ? arena_printf(r->a, "%s; rematerialised for %s: memory is too short to keep it",
-                           node->origin.why, backward ? "the backward pass" : "this micro-batch")
+                           node->origin->why, backward ? "the backward pass" : "this micro-batch")
             : "remat: rematerialised";
   NodeId made =
       graph_try(r->to, (Op)node->op, node->nargs, args, node->attr, node->instance + r->phase, why);
@@ -188,7 +188,7 @@ static NodeId rematerialise_step(Remat *r, NodeId n) {
   NodeId marked = value(r, r->loops->mirror[n], node->region);
   while (renamed.n) {
     const Node *rename = renamed.at[--renamed.n];
-    r->to->origin = rename->origin;
+    r->to->origin = *rename->origin;
     marked = graph_add(r->to, OP_RENAME, 1, &marked, rename->attr);
   }
   return marked;

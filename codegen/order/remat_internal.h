@@ -22,7 +22,7 @@ RematLoops remat_loops(Arena *a, const Graph *g);
 // loop may also have nodes that are made for gradients.
 static inline bool remat_forward(const Graph *g, const RematLoops *l, NodeId n) {
   const Node *x = graph_node(g, n);
-  return !x->origin.backward || (x->region && l->backed[x->region]);
+  return !x->origin->backward || (x->region && l->backed[x->region]);
 }
 // Returns the region of the node by which nodes of region r read a value of region `of`. It is `of`
 // if region `of` encloses r. Otherwise it is the innermost backward loop of `of` that is r or

@@ -21,7 +21,7 @@ static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *c = graph_node(g, x);
   if (c->op != OP_COLLECT || c->attr->dims[0] != n->attr->dims[0]) return 0;
   const Node *scan = graph_node(g, c->args[0]);
-  return !scan->origin.backward && graph_node(g, c->args[1])->region == scan->attr->region ? x : 0;
+  return !scan->origin->backward && graph_node(g, c->args[1])->region == scan->attr->region ? x : 0;
 }
 
 static RegionId loop_of(const Graph *g, NodeId collect) {
@@ -44,10 +44,10 @@ static void find_through(const Graph *g, RematLoops *l, const RegionNodes *nodes
   for (uint32_t i = nodes->first[back]; i < nodes->first[back + 1]; i++) {
     NodeId n = nodes->node[i];
     const Node *at = graph_node(g, n);
-    if (at->op != OP_AT || !at->origin.backward) continue;
+    if (at->op != OP_AT || !at->origin->backward) continue;
     NodeId c = collect_seen(g, l, n);
     if (!c || !goes_along(g, l, loop_of(g, c), back)) continue;
-    bool own = graph_node(g, c)->origin.backward;
+    bool own = graph_node(g, c)->origin->backward;
     if (l->through[back] &&
         (own < best_own || (own == best_own && loop_of(g, c) < l->through[back])))
       continue;
@@ -60,7 +60,7 @@ static void find_mirrors(const Graph *g, RematLoops *l, const RegionNodes *nodes
   for (uint32_t i = nodes->first[back]; i < nodes->first[back + 1]; i++) {
     NodeId n = nodes->node[i];
     const Node *at = graph_node(g, n);
-    if (at->op != OP_AT || !at->origin.backward) continue;
+    if (at->op != OP_AT || !at->origin->backward) continue;
     NodeId c = collect_seen(g, l, n);
     if (c && loop_of(g, c) == l->through[back]) l->mirror[n] = graph_node(g, c)->args[1];
   }
@@ -75,7 +75,7 @@ RematLoops remat_loops(Arena *a, const Graph *g) {
                   .mirror = arena_array(a, NodeId, graph_count(g) + 1)};
   RegionNodes nodes = region_nodes(a, g);
   for (RegionId r = 1; r <= g->region.n; r++) {
-    if (!l.scan[r] || !graph_node(g, l.scan[r])->origin.backward) continue;
+    if (!l.scan[r] || !graph_node(g, l.scan[r])->origin->backward) continue;
     find_through(g, &l, &nodes, r);
     l.backed[l.through[r]] = true;
     if (l.through[r]) find_mirrors(g, &l, &nodes, r);

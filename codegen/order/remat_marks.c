@@ -181,7 +181,7 @@ static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
   for (NodeId n = 1; n <= m->count; n++) {
     const Node *node = graph_node(m->g, n);
-    if (!m->data[n] || node->origin.backward || is_source(node) || op_is_view((Op)node->op))
+    if (!m->data[n] || node->origin->backward || is_source(node) || op_is_view((Op)node->op))
       continue;
     if (node->region || m->last[n] <= n) continue;
     bytes[n] += node_bytes(m->g, n);
@@ -193,7 +193,7 @@ static int64_t *crossing_bytes(const Marks *m) {
 
 static bool is_narrow(const Marks *m, const int64_t *bytes, NodeId n) {
   if (!bytes[n] || !m->data[n] || graph_node(m->g, n)->region ||
-      graph_node(m->g, n)->origin.backward)
+      graph_node(m->g, n)->origin->backward)
     return false;
   for (NodeId k = n > NEAR ? n - NEAR : 1; k <= n + NEAR && k <= m->count; k++)
     if (bytes[k] && bytes[k] < bytes[n]) return false;
@@ -256,7 +256,7 @@ static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *mark
 static bool has_gradients(const Marks *m) {
   bool any = false;
   for (NodeId n = 1; n <= m->count && !any; n++)
-    any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr->decl;
+    any = graph_node(m->g, n)->origin->backward && !graph_node(m->g, n)->attr->decl;
   return any;
 }
 

@@ -58,7 +58,7 @@ static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
     return false;
   int64_t bytes = 0;
   for (int i = 0; i < x->nargs; i++)
-    if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
+    if (dims_has(node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
   bool only = bytes <= node_bytes(s->from, n);
   for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1] && only; i++) {
     const Node *user = node_of(s, s->user[i]);
@@ -75,11 +75,11 @@ static void copy_at(Unhoist *s, NodeId n) {
   }
   NodeId args[MAX_ARGS];
   for (int i = 0; i < y->nargs; i++) {
-    bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr->dims[0]);
+    bool steps = dims_has(node_of(s, y->args[i])->dims, x->attr->dims[0]);
     args[i] = steps ? graph_at(s->to, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
   }
-  s->to->origin = y->origin;
-  s->to->origin.backward = x->origin.backward;
+  s->to->origin = *y->origin;
+  s->to->origin.backward = x->origin->backward;
   s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, y->attr);
 }
 
@@ -144,7 +144,7 @@ static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
 static void plan_sinks(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *c = node_of(s, n);
-    if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward)
+    if (c->op != OP_COLLECT || !c->origin->backward || !node_of(s, c->args[0])->origin->backward)
       continue;
     RegionId loop = node_of(s, c->args[0])->attr->region;
     Nodes sinks = {0};
@@ -162,8 +162,8 @@ static void plan_adds(Unhoist *s) {
     const Node *x = node_of(s, n);
     RegionId loop = x->op == OP_ADD ? s->sinks[x->args[0]] : 0;
     DimId t = loop ? region_get(s->from, loop)->t : 0;
-    if (loop && s->sinks[x->args[1]] == loop && dims_has(&node_of(s, x->args[0])->dims, t) &&
-        dims_has(&node_of(s, x->args[1])->dims, t))
+    if (loop && s->sinks[x->args[1]] == loop && dims_has(node_of(s, x->args[0])->dims, t) &&
+        dims_has(node_of(s, x->args[1])->dims, t))
       s->sinks[n] = loop;
   }
   for (NodeId n = 1; n <= graph_count(s->from); n++)
@@ -186,7 +186,7 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
   if (s->sinks[n] == loop) return s->inside[n];
-  if (!dims_has(&x->dims, t)) return early(s, n);
+  if (!dims_has(x->dims, t)) return early(s, n);
   NodeId root = under_views(s, n, t);
   if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop])
     return graph_at(s->to, loop, early(s, n));
@@ -207,7 +207,7 @@ static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   for (int i = 0; i < x->attr->ndims && sums; i++)
     if (x->attr->dims[i] != t) rest[attr.ndims++] = x->attr->dims[i];
   for (int i = 0; i < x->nargs; i++) args[i] = step_of(s, x->args[i], loop);
-  s->to->origin = x->origin;
+  s->to->origin = *x->origin;
   if (x->op == OP_SUM) {
     Dims over = {.n = attr.ndims};
     for (int i = 0; i < attr.ndims; i++) over.at[i] = rest[i];
@@ -228,16 +228,16 @@ static void copy_scan(Unhoist *s, NodeId n) {
   for (int i = 0; i < count; i++) next[i] = s->map[x->args[i]];
   for (uint32_t i = 0; i < s->of[loop].n; i++) {
     NodeId sink = s->of[loop].at[i];
-    bool sums = !dims_has(&node_of(s, sink)->dims, t);
+    bool sums = !dims_has(node_of(s, sink)->dims, t);
     NodeId part = s->inside[sink] = part_of(s, sink, loop, sums);
     if (!sums) continue;
     Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
-    NodeId zero = graph_zeros(s->to, type, &graph_node(s->to, part)->dims);
+    NodeId zero = graph_zeros(s->to, type, graph_node(s->to, part)->dims);
     NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .carry = count});
     s->inside[sink] = carry;
     next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
   }
-  s->to->origin = x->origin;
+  s->to->origin = *x->origin;
   s->map[n] = graph_add(s->to, OP_SCAN, count, next, x->attr);
 }
 
@@ -246,8 +246,8 @@ static void copy_sunk(Unhoist *s, NodeId n) {
   DimId t = region_get(s->to, loop)->t;
   NodeId ends[] = {s->map[s->scan[loop]], s->inside[n]};
   const Node *x = node_of(s, n);
-  s->to->origin = x->origin;
-  if (dims_has(&x->dims, t))
+  s->to->origin = *x->origin;
+  if (dims_has(x->dims, t))
     s->map[n] = graph_collect(s->to, ends[0], ends[1]);
   else
     s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);

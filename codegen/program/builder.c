@@ -96,7 +96,7 @@ Ref builder_ref(Builder *b, NodeId n) {
     return b->place[n] = builder_step_ref(b, all, collect_loop(b->g, b->collected_in[n]),
                                           node_bytes(b->g, n));
   }
-  const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
+  const char *value = x->origin->value ? x->origin->value : op_row((Op)x->op)->text;
   b->place[n] = builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
   b->buffer.at[b->place[n].offset].node = n;
   return b->place[n];

@@ -60,7 +60,7 @@ static bool wants_history(const Builder *b, NodeId scan, NodeId carry) {
 // Returns the part of a history from byte `shift` on.
 static Ref history_part(Builder *b, uint32_t history, int64_t shift, NodeId n) {
   const PlanBuffer *all = &b->buffer.at[history];
-  const char *value = graph_node(b->g, n)->origin.value;
+  const char *value = graph_node(b->g, n)->origin->value;
   int64_t bytes = all->bytes - shift;
   Ref part = builder_buffer(
       b, arena_printf(b->a, "%%%u %s", n, value ? value : op_row(graph_node(b->g, n)->op)->text),

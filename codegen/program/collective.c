@@ -51,7 +51,7 @@ static CollPart collective_part(Builder *b, NodeId n) {
                 .rank = to->n,
                 .gathered = -1,
                 .split = -1,
-                .value = x->origin.value};
+                .value = x->origin->value};
   part_dims(b, &b->f->order->at[x->args[0]], p.src_block, p.src_valid);
   part_dims(b, to, p.dst_block, p.dst_valid);
   if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL)
@@ -70,9 +70,9 @@ void collective_emit(Builder *b, const Group *g) {
   *c = (Collective){.axes = x->attr->axes,
                     .type = (Dtype)x->type,
                     .monoid = x->attr->monoid,
-                    .backward = x->origin.backward,
-                    .pos = x->origin.pos,
-                    .why = x->origin.why};
+                    .backward = x->origin->backward,
+                    .pos = x->origin->pos,
+                    .why = x->origin->why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
   if (x->op == OP_PERMUTE || x->op == OP_HALO) {
     c->axes = axes_splitting(b->g, x->attr->dims, x->attr->ndims);

@@ -85,7 +85,7 @@ static void place_source(Builder *b, NodeId n) {
                   .name = arena_printf(b->a, "constant.%u", n),
                   .type = (Dtype)x->type,
                   .of = -1,
-                  .pos = x->origin.pos,
+                  .pos = x->origin->pos,
                   .data = x->attr->data};
   t.at = (Ref){.tensor = (int32_t)b->tensor.n};
   set_dims(b, &t, &b->f->order->at[n], 0, NULL);
@@ -108,11 +108,11 @@ void directory_outputs(Builder *b) {
                     .name = o->name,
                     .type = (Dtype)x->type,
                     .of = -1,
-                    .pos = x->origin.pos};
+                    .pos = x->origin->pos};
     DimId canonical[MAX_RANK];
-    for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
+    for (int k = 0; k < x->dims->n; k++) canonical[k] = dim_get(b->g->dims, x->dims->at[k])->whole;
     // an output without a stated order has the order of its dims in the model
-    set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
+    set_dims(b, &t, &b->f->order->at[o->value], x->dims->n, o->rank ? o->dims : canonical);
     t.at = builder_ref(b, o->value);
     if (t.at.tensor < 0) b->buffer.at[plan_owner(b, t.at.offset)].kept = true;
     add_tensor(b, t);

@@ -69,10 +69,10 @@ static KLevel level_of_check(const Kernel *k, NodeId n) {
 static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dim *dim = dim_get(b->g->dims, x->attr->dims[0]);
-  Check c = {.value = x->origin.value, .dim = dim->name, .size = dim->size, .pos = x->origin.pos};
+  Check c = {.value = x->origin->value, .dim = dim->name, .size = dim->size, .pos = x->origin->pos};
   KLevel level = level_of_check(built->kernel, n);
-  if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer, &x->dims);
-  if (level == LEVEL_INNER) check_dims(b, &c, &built->inner, &x->dims);
+  if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer, x->dims);
+  if (level == LEVEL_INNER) check_dims(b, &c, &built->inner, x->dims);
   check_part(b, &c, n);
   vec_push(b->a, b->check) = c;
   return b->check.n;

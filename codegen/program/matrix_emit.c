@@ -19,7 +19,7 @@ static void matrix_loops(Builder *b, NodeId n, MatrixCall *m) {
     m->batch[m->nbatch].count = builder_dim_size(b, d);
     m->batch[m->nbatch].a = stride_of(b, x->args[0], d);
     m->batch[m->nbatch].b =
-        right && dims_has(&graph_node(b->g, right)->dims, d) ? stride_of(b, right, d) : 0;
+        right && dims_has(graph_node(b->g, right)->dims, d) ? stride_of(b, right, d) : 0;
     m->batch[m->nbatch++].dst = stride_of(b, n, d);
   }
   for (int i = 0; right && i < b->f->order->at[right].n; i++) {

@@ -11,10 +11,10 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
                   .ptr = ptr,
                   .type = (Dtype)x->type,
                   .rank = order->n,
-                  .value = x->origin.value,
+                  .value = x->origin->value,
                   .op = node_source_name(b->g, n),
-                  .backward = x->origin.backward,
-                  .pos = x->origin.pos};
+                  .backward = x->origin->backward,
+                  .pos = x->origin->pos};
   ProgDim *dim = arena_array(b->a, ProgDim, order->n);
   for (int i = 0; i < order->n; i++) dim[i] = program_dim(b->g, order->at[i]);
   m.dim = dim;
@@ -26,8 +26,8 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
 static int64_t matrices_flops(const Graph *g, const Node *x, MatrixKind kind) {
   double m = (double)dim_get(g->dims, x->attr->dims[0])->size,
          n = (double)dim_get(g->dims, x->attr->dims[1])->size,
-         batch = (double)list_elements(g->dims, &graph_node(g, x->args[0])->dims) / (m * n),
-         right = x->nargs > 1 ? (double)list_elements(g->dims, &x->dims) / (batch * n) : 0;
+         batch = (double)list_elements(g->dims, graph_node(g, x->args[0])->dims) / (m * n),
+         right = x->nargs > 1 ? (double)list_elements(g->dims, x->dims) / (batch * n) : 0;
   return (int64_t)(batch * matrix_flops(kind, m, n, right));
 }
 
@@ -37,8 +37,8 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   if (op_matrix((Op)x->op, &kind)) return matrices_flops(g, x, kind);
   if (x->op == OP_CONTRACT) return contract_flops(g, n, NULL, NULL);
   OpClass cls = op_row((Op)x->op)->cls;
-  if (cls == POINTWISE) return list_elements(g->dims, &x->dims);
-  return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
+  if (cls == POINTWISE) return list_elements(g->dims, x->dims);
+  return cls == REDUCE ? list_elements(g->dims, graph_node(g, x->args[0])->dims) : 0;
 }
 
 // Returns the share of its terms that the product of group g computes.

@@ -42,7 +42,7 @@ static bool is_sum(const Fusion *f, const Group *g) {
 static bool is_backward(const Fusion *f, const Group *g) {
   bool found = false;
   for (uint32_t j = 0; j < g->nstored; j++)
-    found |= graph_node(f->graph, g->stored[j])->origin.backward;
+    found |= graph_node(f->graph, g->stored[j])->origin->backward;
   return found;
 }
 

@@ -22,7 +22,7 @@ typedef struct GemmDims {
 bool contract_is_dot(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   if (x->op != OP_CONTRACT) return false;
-  const DimList *a = &graph_node(g, x->args[0])->dims, *b = &graph_node(g, x->args[1])->dims;
+  const DimList *a = graph_node(g, x->args[0])->dims, *b = graph_node(g, x->args[1])->dims;
   return list_has_all(a, b) || list_has_all(b, a);
 }
 
@@ -31,8 +31,8 @@ bool contract_sums_are_short(const Graph *g, const Node *x, DimId c) {
   int64_t terms = 1;
   for (int i = 0; i < x->attr->ndims && terms <= SHORT_SUM; i++)
     terms *= dim_get(g->dims, x->attr->dims[i])->size;
-  bool alone = dims_has(&graph_node(g, x->args[0])->dims, c) !=
-               dims_has(&graph_node(g, x->args[1])->dims, c);
+  bool alone =
+      dims_has(graph_node(g, x->args[0])->dims, c) != dims_has(graph_node(g, x->args[1])->dims, c);
   return c && alone && dim_get(g->dims, c)->size >= LEAST_COLUMNS && terms <= SHORT_SUM;
 }
 
@@ -134,7 +134,7 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   r.a = arg[swapped];
   r.b = arg[!swapped];
   *why = "a summed dim belongs to one argument only";
-  if (!find_roles(&r, &x->dims)) return false;
+  if (!find_roles(&r, x->dims)) return false;
   *why = "the last dim of the result belongs to both arguments";
   if (!dims_has(&r.n, last)) return false;
   *why = "the strides of its dims do not nest";

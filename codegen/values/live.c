@@ -107,7 +107,7 @@ void live_where_masked(Live *l, NodeId mask) {
 
 bool live_has(const Live *l, NodeId n, DimId d) {
   const Node *x = graph_node(l->g, n);
-  if (dims_has(&x->dims, d)) return true;
+  if (dims_has(x->dims, d)) return true;
   for (RegionId r = x->region; r; r = region_get(l->g, r)->parent)
     if (region_get(l->g, r)->t == d) return true;
   return false;
@@ -230,7 +230,7 @@ static bool fits(PieceSearch *s, const GemmForm *form) {
   s->sums = alone(&form->k, span);
   if (!s->sums && !alone(&form->m, span) && !alone(&form->n, span)) return false;
   s->columns = alone(&form->n, blocks);
-  s->p.rounds = !dims_has(&x->dims, blocks) && !dim_in(blocks, x->attr->ndims, x->attr->dims);
+  s->p.rounds = !dims_has(x->dims, blocks) && !dim_in(blocks, x->attr->ndims, x->attr->dims);
   if (s->p.rounds) return live_has(s->l, s->n, blocks);
   return alone(&form->m, blocks) || alone(&form->n, blocks);
 }

@@ -71,11 +71,11 @@ static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
   memset(key, 0, sizeof *key);
   key->region = x->region, key->op = x->op, key->type = x->type;
   key->instance = x->instance, key->monoid = x->attr->monoid;
-  key->backward = x->origin.backward;
+  key->backward = x->origin->backward;
   key->params = gathers_params(p, n);
   copy_axes(&key->axes, x->attr->axes);
   if (key->params) {
-    key->block = p->block && !x->origin.backward ? p->block[n] : 0;
+    key->block = p->block && !x->origin->backward ? p->block[n] : 0;
     return true;
   }
   if (x->instance) return false;
@@ -111,8 +111,8 @@ static bool is_full(const Bucketing *p, OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
   if (gathers_params(p, n))
-    return !is_small(p, n) && (!p->block || x->origin.backward) &&
-           open->made + node_bytes(p->g, n) > (x->origin.backward ? 1 : 2) * p->matrix;
+    return !is_small(p, n) && (!p->block || x->origin->backward) &&
+           open->made + node_bytes(p->g, n) > (x->origin->backward ? 1 : 2) * p->matrix;
   if (x->op != OP_REDUCE_SCATTER && (x->op == OP_HALO || p->updates[n] || p->machine->overlap <= 0))
     return false;
   if (!open->full)
@@ -219,7 +219,7 @@ static void find_blocks(Bucketing *p) {
   bool *given = arena_array(p->scratch, bool, n + 1); // by node: an input or a part of one
   p->block = arena_array(p->scratch, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++) {
+    for (int i = 0; !graph_node(p->g, u)->origin->backward && i < graph_node(p->g, u)->nargs; i++) {
       NodeId arg = graph_node(p->g, u)->args[i];
       if (!p->part || p->part[arg] == p->part[u]) last[arg] = u;
     }
@@ -227,7 +227,7 @@ static void find_blocks(Bucketing *p) {
     const Node *x = graph_node(p->g, u);
     bool part = x->op == OP_WINDOW || x->op == OP_RENAME;
     given[u] = x->op == OP_INPUT || (part && given[x->args[0]]);
-    if (!p->data[u] || given[u] || x->origin.backward) continue;
+    if (!p->data[u] || given[u] || x->origin->backward) continue;
     bool next = p->part && p->part[u] != micro;
     if (next) micro = p->part[u], reach = 0, block++;
     p->block[u] = block;

@@ -24,15 +24,15 @@ bool names_mention(const char *list, const char *name) {
 }
 
 const Node *coll_moved_value(const Graph *g, const Node *n) {
-  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
+  while (!n->origin->value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
   return n;
 }
 
 const char *coll_value_name(const Graph *g, const Node *n) {
   NodeId id = 0;
-  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE)
+  while (!n->origin->value && op_row((Op)n->op)->cls == COLLECTIVE)
     id = n->args[0], n = graph_node(g, id);
-  if (n->origin.value) return n->origin.value;
+  if (n->origin->value) return n->origin->value;
   return id ? node_source_name(g, id) : op_row((Op)n->op)->text;
 }
 
@@ -71,10 +71,10 @@ static CollFact fact_of(Arena *a, const Graph *g, CollSizes *sizes, const Bucket
   CollFact f = {.axes = first->attr->axes,
                 .type = (Dtype)first->type,
                 .times = 1,
-                .backward = first->origin.backward,
+                .backward = first->origin->backward,
                 .value = value_names(a, g, b),
-                .pos = first->origin.pos,
-                .why = first->origin.why,
+                .pos = first->origin->pos,
+                .why = first->origin->why,
                 .end = b->end};
   if (b->next) f.end_next = coll_value_name(g, graph_node(g, b->next));
   f.times = region_times(g, first->region);

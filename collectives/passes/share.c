@@ -118,7 +118,7 @@ static NodeId rewrite(Share *s, NodeId n) {
   if (a->op == OP_ALL_REDUCE && b->op == OP_SLICE_OWN && s->users[b->args[0]] == 1 &&
       axes_equal(a->attr->axes, joined(b->attr->axes, (Axes){0}))) {
     attr.monoid = a->attr->monoid;
-    s->out->origin.why = a->origin.why;
+    s->out->origin.why = a->origin->why;
     return graph_add(s->out, OP_REDUCE_SCATTER, 1, &x, &attr);
   }
   return kept_in_loop(s, n);
@@ -148,7 +148,7 @@ Graph *collectives_share(Arena *a, const Graph *g) {
   for (uint32_t o = 0; o < g->output.n; o++) s.users[g->output.at[o].value]++;
   for (NodeId u = 1; u <= n; u++) {
     bug_context("collectives_share", u);
-    s.out->origin = graph_node(g, u)->origin;
+    s.out->origin = *graph_node(g, u)->origin;
     if (op_row((Op)graph_node(g, u)->op)->cls == COLLECTIVE) s.map[u] = rewrite(&s, u);
     if (!s.map[u]) s.map[u] = graph_copy(s.out, g, u, s.map);
   }

@@ -34,9 +34,9 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const S
   Decl d = {.kind = DECL_STATE,
             .name = full,
             .type = (Dtype)like->type,
-            .rank = like->dims.n,
+            .rank = like->dims->n,
             .pos = c->pos};
-  memcpy(d.dims, like->dims.at, sizeof d.dims);
+  memcpy(d.dims, like->dims->at, sizeof d.dims);
   d.init = (Init){.kind = INIT_CONSTANT, .a = s->value};
   if (c->raw[s->arg] && !init_start(b, c->raw[s->arg], &d, &d.init)) return 0;
   DeclId id = graph_decl(b->g, &d);
@@ -53,7 +53,7 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const S
 
 // Checks that a shared state has the dims of this call. Returns false after an error.
 static bool state_fits(Build *b, const Call *c, const Running *r) {
-  const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
+  const Dims *have = graph_node(b->g, r->state)->dims, *want = graph_node(b->g, r->batch)->dims;
   if (dims_equal(have, want)) return true;
   return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
                     "the shared statistics are over %s, and this call's over %s",

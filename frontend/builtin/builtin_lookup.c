@@ -47,7 +47,7 @@ static const char *ids_name(const Build *b, NodeId n, const Ast *as) {
   const char *here = b->g->origin.value;
   for (bool computed = false;; computed = true) {
     const Node *x = graph_node(b->g, n);
-    const char *name = x->origin.value;
+    const char *name = x->origin->value;
     if (computed && text) return text;
     if (is_constant(x)) return text;
     if (name && !(here && !strcmp(name, here)))
@@ -174,7 +174,7 @@ static bool elements(Build *b, const Call *c, DimId t, NodeId *x) {
     diag_error(b->d, DIAG_UNSUPPORTED, call_pos(c, 0), "%s of f64 is not supported", c->row->name);
     return diag_hint(b->d, "use cast(x, f32)");
   }
-  Dims all = graph_node(b->g, *x)->dims;
+  Dims all = *graph_node(b->g, *x)->dims;
   if (!dims_has(&all, t) && !dims_add(b->g->dims, &all, t))
     return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "the operands have more than %d dims",
                       MAX_RANK);
@@ -225,7 +225,7 @@ Value builtin_scatter_choose(Build *b, const Call *c) {
 Value builtin_one_hot(Build *b, const Call *c) {
   NodeId ids;
   if (!ids_ok(b, c, 0, &ids)) return value_poison;
-  if (dims_has(&graph_node(b->g, ids)->dims, c->dim[0])) {
+  if (dims_has(graph_node(b->g, ids)->dims, c->dim[0])) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[0].pos, "the ids already have dim '%s'",
                c->ast->dims[0].name);
     return value_poison;

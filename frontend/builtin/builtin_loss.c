@@ -78,8 +78,8 @@ static NodeId of_shares(Entropy *e) {
     double rest = e->smoothing / (double)dim_get(g->dims, e->over.at[0])->size;
     share = two(e, OP_ADD, two(e, OP_MUL, share, real(e, 1 - e->smoothing)), real(e, rest));
   }
-  Dims keep = graph_node(g, e->logits)->dims;
-  const Dims *more = &graph_node(g, share)->dims;
+  Dims keep = *graph_node(g, e->logits)->dims;
+  const Dims *more = graph_node(g, share)->dims;
   for (int i = 0; i < more->n; i++)
     if (!dims_add(g->dims, &keep, more->at[i])) {
       diag_error(e->b->d, DIAG_BAD_ARGUMENTS, e->c->pos, "a call takes at most %d dims in brackets",

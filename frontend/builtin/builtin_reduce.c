@@ -226,13 +226,13 @@ static void place_divisors(Build *b, Factors *p, const Dims *over) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->divisor.n; i++) {
     NodeId d = p->divisor.at[i].node;
-    const Dims *s = &graph_node(b->g, d)->dims;
+    const Dims *s = graph_node(b->g, d)->dims;
     if (!has_any(s, over)) {
       p->divisor.at[left++] = p->divisor.at[i];
       continue;
     }
     uint32_t k = 0;
-    while (k < p->factor.n && !has_all(&graph_node(b->g, p->factor.at[k].node)->dims, s)) k++;
+    while (k < p->factor.n && !has_all(graph_node(b->g, p->factor.at[k].node)->dims, s)) k++;
     if (k < p->factor.n)
       p->factor.at[k] = value_tensor(graph_binary(b->g, OP_DIV, p->factor.at[k].node, d));
     else
@@ -248,7 +248,7 @@ static NodeId sum_inner(Build *b, const Factors *p, const Dims *over, Dtype type
   Dims keep = {0};
   for (uint32_t i = 0; i < p->factor.n; i++) {
     NodeId n = p->factor.at[i].node;
-    const Dims *s = &graph_node(b->g, n)->dims;
+    const Dims *s = graph_node(b->g, n)->dims;
     if (!has_any(s, over)) continue;
     vec_push(b->a, inner) = n;
     for (int k = 0; k < s->n; k++)
@@ -275,7 +275,7 @@ static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   NodeId y = sum_inner(b, p, over, type);
   if (!y && over->n) return 0;
   for (uint32_t i = 0; i < p->factor.n; i++)
-    if (!has_any(&graph_node(b->g, p->factor.at[i].node)->dims, over))
+    if (!has_any(graph_node(b->g, p->factor.at[i].node)->dims, over))
       y = multiply(b, y, p->factor.at[i].node);
   if (!y || p->scale.number != 1 || p->scale.rows)
     y = multiply(b, y, build_node(b, p->scale, type));
@@ -326,7 +326,7 @@ Value builtin_square_sum(Build *b, const Call *c) {
     if (d->kind != DECL_PARAM || !name_matches(pattern, d->name)) continue;
     NodeId w = build_float(b, value_tensor(graph_decl_node(b->g, i + 1)));
     w = graph_cast(b->g, w, dtype_accumulator((Dtype)graph_node(b->g, w)->type));
-    Dims all = graph_node(b->g, w)->dims;
+    Dims all = *graph_node(b->g, w)->dims;
     NodeId one = graph_reduce(b->g, OP_SUM, graph_binary(b->g, OP_MUL, w, w), &all);
     if (sum && graph_node(b->g, sum)->type != graph_node(b->g, one)->type) {
       sum = graph_cast(b->g, sum, TYPE_F64);

@@ -71,7 +71,7 @@ Value builtin_slice(Build *b, const Call *c) {
   if (c->arg[1].kind == VALUE_TENSOR) {
     if (!call_positions(b, c, 1, &computed) || !(computed = slice_start(b, c, computed, way)))
       return value_poison;
-    if (graph_node(b->g, computed)->dims.n) return slice_rows(b, c, computed, step);
+    if (graph_node(b->g, computed)->dims->n) return slice_rows(b, c, computed, step);
   } else if (!call_integer(b, c, 1, -MAX_STEP, &start) || !slice_fits(b, c, start, start + way)) {
     return value_poison;
   }
@@ -166,7 +166,7 @@ Value builtin_select(Build *b, const Call *c) {
   int64_t at = 0;
   NodeId computed;
   if (!call_has(b, c, 0, &c->arg[0]) || !place_read(b, c, 1, &at, &computed)) return value_poison;
-  if (computed && graph_node(b->g, computed)->dims.n)
+  if (computed && graph_node(b->g, computed)->dims->n)
     return value_tensor(take_emit(b, c, c->arg[0].node, computed));
   Affine f = {0, 0, at, 1};
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));

@@ -31,16 +31,16 @@ static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   const Node *n = graph_node(g, id);
   json_t *out = json_object(), *args = json_array(), *dims = json_array();
   for (int i = 0; i < n->nargs; i++) json_array_append_new(args, json_integer(n->args[i]));
-  for (int i = 0; i < n->dims.n; i++)
-    json_array_append_new(dims, json_text(dim_get(g->dims, n->dims.at[i])->name));
+  for (int i = 0; i < n->dims->n; i++)
+    json_array_append_new(dims, json_text(dim_get(g->dims, n->dims->at[i])->name));
   json_object_set_new(out, "id", json_integer(id));
   json_object_set_new(out, "op", json_text(op_row((Op)n->op)->text));
   json_object_set_new(out, "args", args);
   json_object_set_new(out, "type", json_text(dtype_text((Dtype)n->type)));
   json_object_set_new(out, "dims", dims);
-  json_object_set_new(out, "line", json_integer(n->origin.pos.line));
-  if (n->origin.value) json_object_set_new(out, "value", json_text(n->origin.value));
-  if (n->origin.why) json_object_set_new(out, "why", json_text(n->origin.why));
+  json_object_set_new(out, "line", json_integer(n->origin->pos.line));
+  if (n->origin->value) json_object_set_new(out, "value", json_text(n->origin->value));
+  if (n->origin->why) json_object_set_new(out, "why", json_text(n->origin->why));
   if (note) json_object_set_new(out, "note", json_text(note));
   return out;
 }
@@ -85,8 +85,8 @@ static void put_dot_node(FILE *f, const void *context, uint32_t item, const char
   const char *said = d->note ? d->note(d->table, n) : NULL;
   bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
   fprintf(f, "%sn%u [label=\"%%%u %s\\n%s[%s]", indent, n, n, op_row((Op)node->op)->text,
-          dtype_text((Dtype)node->type), dims_list(d->a, d->g, &node->dims));
-  if (node->origin.value) fputs("\\n", f), dot_text(f, node->origin.value);
+          dtype_text((Dtype)node->type), dims_list(d->a, d->g, node->dims));
+  if (node->origin->value) fputs("\\n", f), dot_text(f, node->origin->value);
   if (said) fputs("\\n", f), dot_text(f, said);
   fprintf(f, "\"%s]\n", moves ? ", style=filled, fillcolor=lightsalmon" : "");
 }
@@ -107,8 +107,8 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
   if (many) {
     const char **path = arena_array(d->s->arena, const char *, graph_count(g) + 1);
     for (NodeId i = 1; i <= graph_count(g); i++)
-      path[i - 1] = dot_path(d->s->arena, origin_subject(&graph_node(g, i)->origin),
-                             graph_node(g, i)->origin.backward);
+      path[i - 1] = dot_path(d->s->arena, origin_subject(graph_node(g, i)->origin),
+                             graph_node(g, i)->origin->backward);
     dot_scopes(f, graph_count(g), path, put_dot_node, &graph);
   }
   for (NodeId i = 1; i <= graph_count(g); i++) {

@@ -286,7 +286,7 @@ static Fetch fetch_outputs(const Predict *p) {
   const char **names = arena_array(p->s->arena, const char *, g->name.n + 1);
   for (uint32_t i = 0; i < g->name.n; i++) {
     const Name *name = &g->name.at[i];
-    bool runs = name->value && dims_has(&graph_node(g, name->value)->dims, p->over);
+    bool runs = name->value && dims_has(graph_node(g, name->value)->dims, p->over);
     if (name->kind == NAME_OUTPUT && runs) names[f.n++] = name->name;
   }
   f.name = names;

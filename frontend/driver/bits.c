@@ -39,8 +39,8 @@ static bool is_sum(const Node *n) {
 }
 
 static bool has_block(const Graph *g, const Node *n) {
-  for (int i = 0; i < n->dims.n; i++)
-    if (is_block(g, n->dims.at[i])) return true;
+  for (int i = 0; i < n->dims->n; i++)
+    if (is_block(g, n->dims->at[i])) return true;
   return false;
 }
 
@@ -56,7 +56,7 @@ static bool is_resized(const Graph *g, const Node *n) {
 }
 
 static const char *name_of(Session *s, const Node *n) {
-  const char *name = n->origin.value ? n->origin.value : n->origin.gradient_of;
+  const char *name = n->origin->value ? n->origin->value : n->origin->gradient_of;
   return intern(s->names, name_with_stars(s->arena, name ? name : op_row((Op)n->op)->text));
 }
 
@@ -68,7 +68,7 @@ static void add_sum(Session *s, BitsSums *list, const Graph *g, const Node *n) {
   const Node *of = op_row((Op)n->op)->cls == COLLECTIVE ? coll_moved_value(g, n) : n;
   const char *value = name_of(s, of);
   if (has_sum(list, value)) return;
-  vec_push(s->arena, *list) = (BitsSum){value, of->origin.pos};
+  vec_push(s->arena, *list) = (BitsSum){value, of->origin->pos};
   map_put(s->arena, &list->known, value, list);
 }
 

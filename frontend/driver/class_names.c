@@ -30,7 +30,7 @@ static const char *input_at(const Graph *g, NodeId id) {
 static DimId positions_at(const Graph *g, NodeId id) {
   const Node *n = graph_node(g, behind(g, id));
   if (n->op == OP_ARGMAX && n->attr->ndims == 1) return n->attr->dims[0];
-  return n->op == OP_INDEX && n->dims.n == 1 ? n->dims.at[0] : 0;
+  return n->op == OP_INDEX && n->dims->n == 1 ? n->dims->at[0] : 0;
 }
 
 static const DataSource *source_of(const Session *s, const char *input) {

@@ -53,8 +53,8 @@ static bool same_bytes(const void *x, const void *y, size_t n) {
 
 static bool node_same(const Node *x, const Node *y) {
   return x->op == y->op && x->type == y->type && x->nargs == y->nargs && x->region == y->region &&
-         dims_equal(&x->dims, &y->dims) &&
-         same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_equal(x->attr, y->attr);
+         dims_equal(x->dims, y->dims) && same_bytes(x->args, y->args, x->nargs * sizeof *x->args) &&
+         attr_equal(x->attr, y->attr);
 }
 
 static bool decl_same(const Decl *x, const Decl *y) {
@@ -107,7 +107,7 @@ static bool sizes_fit_rows(const Graph *whole, const Graph *last, const bool *di
              dim_get(last->dims, over)->size};
   for (NodeId i = 1; i <= graph_count(whole); i++) {
     const Node *n = graph_node(whole, i);
-    if (!list_fits(&s, n->dims.n, n->dims.at) || !list_fits(&s, n->attr->ndims, n->attr->dims) ||
+    if (!list_fits(&s, n->dims->n, n->dims->at) || !list_fits(&s, n->attr->ndims, n->attr->dims) ||
         !list_fits(&s, n->attr->nto, n->attr->to))
       return false;
   }
@@ -224,7 +224,7 @@ bool last_batch_room(const Session *s, const Graph *whole, const Graph *last) {
       const Dim *dim = dim_get(whole->dims, o->dims[k]);
       int64_t size = dim_get(last->dims, less->dims[k])->size;
       if (size <= dim->size) continue;
-      diag_error(s->diag, DIAG_BAD_DIM_SIZE, graph_node(whole, o->value)->origin.pos,
+      diag_error(s->diag, DIAG_BAD_DIM_SIZE, graph_node(whole, o->value)->origin->pos,
                  "the last, incomplete batch gives %s more elements over %s than whole batches: "
                  "%lld, not %lld",
                  o->name, dim->name, (long long)size, (long long)dim->size);

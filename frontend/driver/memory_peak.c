@@ -65,11 +65,11 @@ static const char *bare_name(const Compilation *c, const PlanBuffer *b, bool *gr
   *gradient = false;
   if (!b->node) return b->value;
   const Node *x = graph_node(c->fusion->graph, b->node);
-  *gradient = x->origin.gradient_of;
-  if (*gradient) return x->origin.gradient_of;
-  if (x->origin.value) return x->origin.value;
+  *gradient = x->origin->gradient_of;
+  if (*gradient) return x->origin->gradient_of;
+  if (x->origin->value) return x->origin->value;
   const Node *step = x->op == OP_COLLECT ? graph_node(c->fusion->graph, x->args[1]) : x;
-  return step->origin.value ? step->origin.value : op_row((Op)x->op)->text;
+  return step->origin->value ? step->origin->value : op_row((Op)x->op)->text;
 }
 
 // Returns the buffer that is at this offset of the work arena while instruction i runs, or NULL.
@@ -99,7 +99,7 @@ static const char *last_use(Arena *a, const Compilation *c, uint32_t i) {
   bool gradient;
   const char *name = bare_name(c, b, &gradient);
   return arena_printf(a, gradient ? "then copied to grad(%s)%s" : "then copied to %s%s", name,
-                      at_line(a, graph_node(c->fusion->graph, b->node)->origin.pos));
+                      at_line(a, graph_node(c->fusion->graph, b->node)->origin->pos));
 }
 
 // Returns why buffer b is still live at the peak.
@@ -107,7 +107,7 @@ static const char *live_until(Arena *a, const Compilation *c, const PlanBuffer *
   const Program *p = c->compiled->program;
   const InstrValue *reader =
       b->last < p->ninstrs && p->note ? program_instr_value(p, b->last) : NULL;
-  bool forward = b->node && !graph_node(c->fusion->graph, b->node)->origin.backward;
+  bool forward = b->node && !graph_node(c->fusion->graph, b->node)->origin->backward;
   if (b->kept) return "an input or a result of the step";
   if (!reader) return last_use(a, c, b->last);
   if (forward && reader->backward)
@@ -120,8 +120,8 @@ static const char *made_by(Arena *a, const Compilation *c, const PlanBuffer *b) 
   if (!b->node) return "";
   const Node *x = graph_node(c->fusion->graph, b->node);
   return arena_printf(a, " (%s%s%s)",
-                      x->origin.backward && !x->origin.gradient_of ? "backward, " : "",
-                      node_source_name(c->fusion->graph, b->node), at_line(a, x->origin.pos));
+                      x->origin->backward && !x->origin->gradient_of ? "backward, " : "",
+                      node_source_name(c->fusion->graph, b->node), at_line(a, x->origin->pos));
 }
 
 static Member member_of(Arena *a, const Compilation *c, const PlanBuffer *b) {

@@ -70,7 +70,7 @@ static void try_axis(Finder *w, const Compilation *c, const Timeline *t, int k) 
     try_rule(w, &(LayoutRule){.scope = scopes[i], .axes = axes});
   const PlanBuffer *largest = t->nalive ? t->alive[0] : NULL;
   if (!largest || !largest->node) return;
-  const Dims *dims = &graph_node(c->fusion->graph, largest->node)->dims;
+  const Dims *dims = graph_node(c->fusion->graph, largest->node)->dims;
   for (int i = 0; i < dims->n; i++) {
     const Dim *d = dim_get(c->fusion->graph->dims, dims->at[i]);
     const Dim *whole = dim_get(c->fusion->graph->dims, d->whole);

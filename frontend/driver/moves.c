@@ -82,7 +82,7 @@ static bool is_splittable(const Graph *g, DimId d) {
   const Dim *dim = dim_get(g->dims, d);
   if (dim->whole != d || dim->size < 2 || strchr(dim->name, '.')) return false;
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (dims_has(&graph_node(g, n)->dims, d)) return true;
+    if (dims_has(graph_node(g, n)->dims, d)) return true;
   return false;
 }
 

@@ -36,7 +36,7 @@ enum { MAX_COMPILED = 500000 };
 
 static bool small_enough(const Graph *selected, Diag *d) {
   if (graph_count(selected) <= MAX_COMPILED) return true;
-  diag_error(d, DIAG_TOO_DEEP, graph_node(selected, graph_count(selected))->origin.pos,
+  diag_error(d, DIAG_TOO_DEEP, graph_node(selected, graph_count(selected))->origin->pos,
              "this needs %u operations, and a program has at most %d", graph_count(selected),
              MAX_COMPILED);
   return diag_hint(

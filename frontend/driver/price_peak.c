@@ -53,8 +53,8 @@ static uint64_t class_of(const Compilation *c, const PlanBuffer *b) {
   uint64_t h = hash_word(FNV_START, (uint64_t)b->bytes);
   if (!b->node) return h;
   const Node *x = graph_node(c->fusion->graph, b->node);
-  h = hash_word(h, (uint64_t)x->origin.pos.line << 32 | x->origin.pos.col);
-  return hash_word(h, (uint64_t)x->op << 1 | x->origin.backward);
+  h = hash_word(h, (uint64_t)x->origin->pos.line << 32 | x->origin->pos.col);
+  return hash_word(h, (uint64_t)x->op << 1 | x->origin->backward);
 }
 
 static bool is_gathered(const Compilation *c, const PlanBuffer *b) {

@@ -180,8 +180,8 @@ static bool has_key(const Graph *g) {
   for (NodeId i = 1; i <= graph_count(g) && n <= MANY; i++) {
     const Node *x = graph_node(g, i);
     n += x->attr->ndata;
-    for (int k = 0; k < x->dims.n; k++)
-      if (!is_selected(g->dims, x->dims.at[k])) return false;
+    for (int k = 0; k < x->dims->n; k++)
+      if (!is_selected(g->dims, x->dims->at[k])) return false;
     for (int k = 0; k < x->attr->ndims; k++)
       if (!is_selected(g->dims, x->attr->dims[k])) return false;
   }

@@ -119,7 +119,7 @@ static bool exact_possible(const Session *s) {
   const Graph *g = s->model->graph;
   for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {
     if (graph_node(g, n)->op != OP_PIN) continue;
-    diag_error(s->diag, DIAG_UNSUPPORTED, graph_node(g, n)->origin.pos,
+    diag_error(s->diag, DIAG_UNSUPPORTED, graph_node(g, n)->origin->pos,
                "--exact is refused: it splits nothing, and layout(...) splits a value");
     return diag_hint(s->diag, "remove the pin, or run without --exact");
   }

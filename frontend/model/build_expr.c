@@ -48,7 +48,7 @@ static const Operator *operator_of(const Ast *e) {
 
 const Dims *build_dims(const Build *b, const Value *v) {
   static const Dims none;
-  return v->kind == VALUE_TENSOR ? &graph_node(b->g, v->node)->dims : &none;
+  return v->kind == VALUE_TENSOR ? graph_node(b->g, v->node)->dims : &none;
 }
 
 static bool fits_int(double x) { return x >= -2147483648.0 && x <= 2147483647.0; }
@@ -122,7 +122,7 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
     diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "%s", why);
     return 0;
   }
-  return dims_fit(b, &graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
+  return dims_fit(b, graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
 }
 
 // -- outer products -----------------------------------------------------------------------------

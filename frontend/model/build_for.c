@@ -170,7 +170,7 @@ static void keep_carried(Build *b, const Ast *block) {
       if (!bound || bound->value.kind != VALUE_TENSOR) continue;
       const Node *n = graph_node(b->g, bound->value.node);
       if (op_row((Op)n->op)->cls == SOURCE || n->op == OP_CHECKPOINT) continue;
-      b->g->origin = n->origin;
+      b->g->origin = *n->origin;
       bound->value.node = graph_unary(b->g, OP_CHECKPOINT, bound->value.node);
     }
   }

@@ -121,7 +121,7 @@ Value loop_view(Build *b, Value v, Pos pos) {
       continue;
     }
     const Node *n = graph_node(b->g, v.node);
-    if (!dims_has(&n->dims, l->t)) continue;
+    if (!dims_has(n->dims, l->t)) continue;
     if (region_encloses(b->g, l->region, n->region)) {
       const char *name = dim_get(b->g->dims, l->t)->name;
       diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "in a scan over '%s' a value cannot get dim '%s'",
@@ -312,10 +312,10 @@ static NodeId next_of(Build *b, const Carry *c) {
   if (!c->node || v->kind == VALUE_POISON || !value_is_tensor(b, v, last->pos)) return 0;
   Node carry = *graph_node(b->g, c->node);
   Dtype type = (Dtype)carry.type;
-  Dims order = carry.dims;
+  Dims order = *carry.dims;
   if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
     diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text,
-              dims_listed(b, &carry.dims));
+              dims_listed(b, carry.dims));
     const char *dims = dims_listed(b, build_dims(b, v));
     if (!c->target->has_brackets)
       diag_hint(b->d,
@@ -326,7 +326,7 @@ static NodeId next_of(Build *b, const Carry *c) {
     return 0;
   }
   if (c->weak || type_takes(b, v, type))
-    return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
+    return graph_broadcast(b->g, build_node(b, *v, type), carry.dims);
   if (v->kind == VALUE_NUMBER)
     return build_stated(b, c->target->text, last->pos, *v, type); // reports the error
   Dtype from = (Dtype)graph_node(b->g, v->node)->type;
@@ -383,7 +383,7 @@ static bool while_close(Build *b, While *w, const Carry *carry, uint32_t n, Node
     if ((good = v->kind != VALUE_POISON)) {
       NodeId x = side_enter(b, side, build_natural(b, *v));
       const Node *node = graph_node(b->g, x);
-      (void)side_result(b, side, graph_zeros(b->g, (Dtype)node->type, &node->dims), x);
+      (void)side_result(b, side, graph_zeros(b->g, (Dtype)node->type, node->dims), x);
     }
   }
   if (!good || side->full || n + yields->n + side->entry.n >= MAX_ARGS) return false;

@@ -92,7 +92,7 @@ NodeId side_condition(Build *b, const Value *v, const char *what, Pos pos) {
     diag_hint(b->d, "compare it: x != 0");
     return 0;
   }
-  if (graph_node(b->g, v->node)->dims.n == 0) return v->node;
+  if (graph_node(b->g, v->node)->dims->n == 0) return v->node;
   diag_error(b->d, DIAG_NOT_SCALAR, pos, "the condition of %s is a scalar, this is over %s", what,
              dims_listed(b, build_dims(b, v)));
   diag_hint(b->d, "reduce it, any(x) or all(x); where(x, a, b) chooses element by element");

@@ -129,7 +129,7 @@ static bool file_build(Build *b, const Ast *call, Init *out) {
 // Sets *all to the dims of d.
 static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos, Dims *all) {
   *all = dims_set(b, d->rank, d->dims);
-  const Dims *have = &graph_node(g, n)->dims;
+  const Dims *have = graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(all, have->at[i]))
       return diag_error(b->d, DIAG_EXTRA_DIM, pos,

@@ -34,14 +34,14 @@ typedef struct Precision {
 // convert the whole table, so its result is cast instead.
 static bool follows(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
-  return n->origin.composite == 0 &&
+  return n->origin->composite == 0 &&
          (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
 }
 
 // Returns true if n is a contraction that counts as a product of the model. Excluded are sums of
 // squares, which are norms or losses, and contractions inside a composite.
 static bool is_product(const Node *n) {
-  return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.composite == 0 &&
+  return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin->composite == 0 &&
          n->args[0] != n->args[1];
 }
 
@@ -73,7 +73,7 @@ static bool fits(const Precision *p, NodeId id) {
   if (n->type != TYPE_F32 || !p->depends[id]) return false;
   if (n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_TAKE || is_product(n)) return true;
   if (n->op == OP_CAST) return graph_node(p->from, n->args[0])->type != TYPE_F32;
-  return p->able[id] || n->origin.composite != 0;
+  return p->able[id] || n->origin->composite != 0;
 }
 
 static void look_forward(Precision *p) {
@@ -112,7 +112,7 @@ static NodeId copy(const Precision *p, NodeId id) {
   Attr attr = *n->attr;
   bool product = is_product(n) && p->depends[id];
   Dtype type = product ? p->narrow_type : computed_in(p, id);
-  p->to->origin = n->origin;
+  p->to->origin = *n->origin;
   for (int k = 0; k < n->nargs; k++) args[k] = argument(p, n, k, type);
   if (product) attr.type = p->leads[id] ? p->narrow_type : TYPE_F32;
   if (n->op == OP_CAST && attr.type == TYPE_F32 && graph_node(p->to, args[0])->type == TYPE_F32)

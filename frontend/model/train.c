@@ -266,7 +266,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
 
 static bool is_loss(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
-  return node->dims.n == 0 && dtype_is_float((Dtype)node->type);
+  return node->dims->n == 0 && dtype_is_float((Dtype)node->type);
 }
 
 // Returns a name for a loss without a name: the first of "loss", "train.loss", "train.loss_1" ...
@@ -285,11 +285,11 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   if (!value_is_tensor(b, &v, e->pos)) return;
   NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, b->real, v.number) : v.node;
   if (!is_loss(b->g, n)) {
-    bool scalar = graph_node(b->g, n)->dims.n == 0;
+    bool scalar = graph_node(b->g, n)->dims->n == 0;
     diag_error(b->d, scalar ? DIAG_BAD_TYPE : DIAG_NOT_SCALAR, e->pos,
                "the loss is a float scalar, this is %s%s",
                dtype_text((Dtype)graph_node(b->g, n)->type),
-               dims_listed(b, &graph_node(b->g, n)->dims));
+               dims_listed(b, graph_node(b->g, n)->dims));
     return;
   }
   t->loss = e->kind == AST_NAME ? e->text : loss_name(b);

@@ -174,7 +174,7 @@ static const Zero *zero_find(const Build *b, DeclId d) {
 static void warn_zero_factors(Build *b) {
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *node = graph_node(b->g, n);
-    if (node->op != OP_CONTRACT || node->origin.backward) continue;
+    if (node->op != OP_CONTRACT || node->origin->backward) continue;
     for (int k = 0; k < node->nargs; k++) {
       DeclId d = parameter_of(b->g, node->args[k]);
       const Zero *zero = d ? zero_find(b, d) : NULL;
@@ -183,7 +183,7 @@ static void warn_zero_factors(Build *b) {
                    "the parameter '%s' has no initial value, so it is zero, and it is a factor of "
                    "a contraction",
                    zero->ast->text);
-      diag_note(b->d, node->origin.pos,
+      diag_note(b->d, node->origin->pos,
                 "the contraction: zero, and so are the gradients of its other factors");
       diag_hint(b->d, "%s", draw_hint(b, zero, node));
     }
@@ -348,7 +348,7 @@ static bool same_in_steps(const Build *b, const char *name, DimId t) {
   const Binding *x = binding_find(b, name);
   if (!x || x->graph != b->g) return false;
   return x->value.kind == VALUE_NUMBER ||
-         (x->value.kind == VALUE_TENSOR && !dims_has(&graph_node(b->g, x->value.node)->dims, t));
+         (x->value.kind == VALUE_TENSOR && !dims_has(graph_node(b->g, x->value.node)->dims, t));
 }
 
 void warn_carry_missing(Build *b, const Ast *s, DimId t) {

@@ -112,7 +112,7 @@ static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   Graph *g = b->g;
   Node n = *graph_node(g, id);
   NodeId args[MAX_ARGS];
-  g->origin = n.origin;
+  g->origin = *n.origin;
   if (is_source(&n)) return source_in(b, id, type);
   if (n.op == OP_CARRY || n.op == OP_FINAL) return graph_cast(g, id, type);
   if (n.op == OP_CAST) return graph_cast(g, n.args[0], type);

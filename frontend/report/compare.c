@@ -150,7 +150,7 @@ static const char *unnamed(Arena *a, const Compilation *c, uint32_t group) {
   const Group *g = &c->fusion->group[group];
   const Node *x = graph_node(c->fusion->graph, g->nstored ? g->stored[0] : g->node[0]);
   const char *op = node_source_name(c->fusion->graph, g->nstored ? g->stored[0] : g->node[0]);
-  return x->origin.pos.line ? arena_printf(a, "%s at line %u", op, x->origin.pos.line) : op;
+  return x->origin->pos.line ? arena_printf(a, "%s at line %u", op, x->origin->pos.line) : op;
 }
 
 static void add_kernels(Arena *a, const Explain *e, int side, ComparedValues *all) {

@@ -18,9 +18,9 @@ static void head(const Session *s, FILE *f, const char *stage) {
 
 static void put_type(FILE *f, const Graph *g, const Node *n) {
   fprintf(f, "<td>%s[", dtype_text((Dtype)n->type));
-  for (int i = 0; i < n->dims.n; i++) {
+  for (int i = 0; i < n->dims->n; i++) {
     if (i) fputs(", ", f);
-    html_text(f, dim_get(g->dims, n->dims.at[i])->name);
+    html_text(f, dim_get(g->dims, n->dims->at[i])->name);
   }
   fprintf(f, "]</td>");
 }
@@ -35,9 +35,9 @@ static void put_node(FILE *f, const Graph *g, NodeId id, const char *note) {
   fprintf(f, "</td>");
   put_type(f, g, n);
   html_in(f, "<td>", note ? note : "", "</td><td>");
-  if (n->origin.pos.line) fprintf(f, "%u", n->origin.pos.line);
-  html_in(f, "</td><td>", n->origin.value ? n->origin.value : "", "</td>");
-  html_in(f, "<td class=\"why\">", n->origin.why ? n->origin.why : "", "</td></tr>\n");
+  if (n->origin->pos.line) fprintf(f, "%u", n->origin->pos.line);
+  html_in(f, "</td><td>", n->origin->value ? n->origin->value : "", "</td>");
+  html_in(f, "<td class=\"why\">", n->origin->why ? n->origin->why : "", "</td></tr>\n");
 }
 
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,

@@ -88,7 +88,7 @@ static void make_edges(Maker *m) {
   for (NodeId n = 1; n <= graph_count(m->g); n++) {
     const Node *node = graph_node(m->g, n);
     BoxSet all = {0};
-    if (node->origin.backward) continue;
+    if (node->origin->backward) continue;
     for (int i = 0; i < node->nargs; i++)
       all = set_join(m->scratch, all, m->made_of[node->args[i]]);
     if (!m->box_of[n]) {
@@ -140,8 +140,9 @@ static void make_moves(Maker *m) {
     for (uint32_t i = 0; i < l->row[r].nparts; i++) {
       const LedgerPart *p = &l->row[r].part[i];
       int from = find_box(m->out, p->gradient_of ? p->gradient_of : p->value), to = from;
-      const char *user =
-          p->reader && !l->row[r].fact->backward ? graph_node(m->g, p->reader)->origin.value : NULL;
+      const char *user = p->reader && !l->row[r].fact->backward
+                             ? graph_node(m->g, p->reader)->origin->value
+                             : NULL;
       if (from < 0) continue;
       if (user && find_box(m->out, user) >= 0) to = find_box(m->out, user);
       bool told = false;

@@ -46,7 +46,7 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   const Graph *g = e->ledger->placement->graph;
   json_t *out = json_pack("{s:s, s:I, s:o}", "value", p->value, "bytes", (json_int_t)p->bytes,
                           "user", text_or_null(p->user));
-  const Origin *o = p->reader ? &graph_node(g, p->reader)->origin : NULL;
+  const Origin *o = p->reader ? graph_node(g, p->reader)->origin : NULL;
   json_object_set_new(out, "user_value", text_or_null(o ? o->value : NULL));
   json_object_set_new(out, "user_place", o ? place_json(e, o->pos) : json_null());
   json_object_set_new(out, "has", side_json(e, &p->has));
@@ -172,7 +172,7 @@ static json_t *uses_json(const Explain *e, const ExplainedValue *v) {
                             use[i].backward ? "backward" : "forward", "requested", use[i].wants,
                             "converts", use[i].converts, "times", (int)use[i].times);
     json_object_set_new(one, "place",
-                        use[i].node ? place_json(e, graph_node(g, use[i].node)->origin.pos)
+                        use[i].node ? place_json(e, graph_node(g, use[i].node)->origin->pos)
                                     : json_null());
     json_array_append_new(out, one);
   }

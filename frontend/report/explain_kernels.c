@@ -62,7 +62,7 @@ static const StepFact *step_fact(const Kernels *k, uint32_t group) {
 // in one call) may store values of several rounds: then the result is false.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
-    const char *other = origin_subject(&graph_node(fusion_of(k)->graph, g->stored[i])->origin);
+    const char *other = origin_subject(graph_node(fusion_of(k)->graph, g->stored[i])->origin);
     if (other && strncmp(other, name, length + 1) != 0) return false;
   }
   return true;
@@ -142,7 +142,7 @@ static const char *node_text(const Kernels *k, const Group *g, NodeId n) {
   bool stored = false;
   for (uint32_t i = 0; i < g->nstored; i++) stored |= g->stored[i] == n;
   const char *op = node_source_name(fusion_of(k)->graph, n);
-  return stored && x->origin.value ? arena_printf(k->a, "%s: %s", op, x->origin.value) : op;
+  return stored && x->origin->value ? arena_printf(k->a, "%s: %s", op, x->origin->value) : op;
 }
 
 static DrawnBox op_box(const char *text) {

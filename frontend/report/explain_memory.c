@@ -31,7 +31,7 @@ static const char *size_option(Arena *a, int64_t bytes) {
 // Returns whether the step computes gradients, for which values are kept.
 static bool keeps_values(const Compilation *c) {
   for (NodeId n = 1; n <= graph_count(c->collected); n++)
-    if (graph_node(c->collected, n)->origin.backward) return true;
+    if (graph_node(c->collected, n)->origin->backward) return true;
   return false;
 }
 

@@ -33,7 +33,7 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
     if (!kernel_shows(s->made, g->node[i])) continue;
     fprintf(f, "%s  k%un%u [label=\"%s", indent, group, g->node[i],
             node_source_name(s->made->fusion->graph, g->node[i]));
-    if (x->origin.value) fprintf(f, "\\n"), dot_text(f, x->origin.value);
+    if (x->origin->value) fprintf(f, "\\n"), dot_text(f, x->origin->value);
     fprintf(f, "\"]\n");
   }
   fprintf(f, "%s}\n", indent);

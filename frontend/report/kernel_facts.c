@@ -22,7 +22,7 @@ static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
   uint32_t n = 0, all = 0;
   bool gradient = false;
   for (uint32_t i = 0; i < g->nstored; i++) {
-    const Origin *o = &graph_node(f->graph, g->stored[i])->origin;
+    const Origin *o = graph_node(f->graph, g->stored[i])->origin;
     const char *name = o->value;
     bool before = !name;
     for (uint32_t k = 0; name && k < n; k++) before |= !strcmp(seen[k], name);
@@ -35,7 +35,7 @@ static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
     out->value = arena_printf(a, "%s%s%s", out->value, k ? ", " : "", seen[k]);
   if (all > MOST_NAMES) out->value = arena_printf(a, "%s, ...", out->value);
   for (uint32_t i = g->nstored; i-- > 0 && !out->of;)
-    out->of = origin_subject(&graph_node(f->graph, g->stored[i])->origin);
+    out->of = origin_subject(graph_node(f->graph, g->stored[i])->origin);
   return gradient;
 }
 
@@ -72,7 +72,7 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
   out.saved = group_saved_bytes(c->fusion, group);
   out.together = note->together;
   out.update = c->fusion->update[g->nstored ? g->stored[0] : g->node[0]];
-  out.backward = first->origin.backward && !out.update;
+  out.backward = first->origin->backward && !out.update;
   if (collective && note->instr)
     out.bytes = c->compiled->program->instr[note->instr - 1].u.collective.wire_bytes;
   if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);

@@ -31,7 +31,7 @@ static const char *clean(Arena *a, const char *text) {
 
 static const char *node_name(const Session *s, const Graph *g, NodeId id, const char *place) {
   const Node *n = graph_node(g, id);
-  const char *value = n->origin.value ? clean(s->arena, n->origin.value) : NULL;
+  const char *value = n->origin->value ? clean(s->arena, n->origin->value) : NULL;
   return arena_printf(s->arena, "%s/%s%s%s_%u", place, value ? value : "", value ? "/" : "",
                       op_row((Op)n->op)->text, id);
 }

@@ -59,7 +59,7 @@ static void find_names(const Maker *m, StepFact *x) {
   for (uint32_t i = m->at[x->instr]; i < m->at[x->instr + 1]; i++) {
     const Group *g = &f->group[m->group[i]];
     for (uint32_t k = 0; k < g->nnodes; k++) {
-      const char *name = graph_node(f->graph, g->node[k])->origin.value;
+      const char *name = graph_node(f->graph, g->node[k])->origin->value;
       if (name && !has_name(&stored, name)) add_name(m->a, &inside, name);
     }
   }
@@ -74,7 +74,7 @@ static const char *phase_of(const Maker *m, uint32_t instr) {
   const Group *g = &f->group[m->group[m->at[instr]]];
   NodeId first = g->nstored ? g->stored[0] : g->node[0];
   if (f->update[first]) return "update";
-  return graph_node(f->graph, first)->origin.backward ? "backward" : "forward";
+  return graph_node(f->graph, first)->origin->backward ? "backward" : "forward";
 }
 
 // -- ends ---------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ static void list_pins(Asker *k) {
   Arena *a = k->s->arena;
   VEC(PinPlace) list = {0};
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    Pos pos = graph_node(g, n)->origin.pos;
+    Pos pos = graph_node(g, n)->origin->pos;
     bool seen = graph_node(g, n)->op != OP_PIN;
     for (uint32_t i = 0; i < list.n; i++) seen |= same_place(list.at[i].pos, pos);
     if (!seen)

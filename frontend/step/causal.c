@@ -60,15 +60,15 @@ static bool over_time(const Search *s, RegionId r) {
 static DimId bound_of(Search *s, const Node *n, DimId d) {
   DimId candidate[2 * MAX_RANK + 8];
   int found = 0;
-  for (int i = 0; i < n->dims.n; i++)
-    if (bit(s, n->dims.at[i])) candidate[found++] = n->dims.at[i];
+  for (int i = 0; i < n->dims->n; i++)
+    if (bit(s, n->dims->at[i])) candidate[found++] = n->dims->at[i];
   for (RegionId r = n->region; r && found < (int)countof(candidate);
        r = region_get(s->g, r)->parent)
     if (over_time(s, r)) candidate[found++] = region_get(s->g, r)->t;
   for (int i = 0; i < found; i++)
     for (int k = 0; k < n->nargs; k++) {
       NodeId x = n->args[k];
-      if (dims_has(&graph_node(s->g, x)->dims, d) &&
+      if (dims_has(graph_node(s->g, x)->dims, d) &&
           ahead_is_neutral(s->ahead, x, candidate[i], d, (Op)n->op))
         return candidate[i];
     }
@@ -259,7 +259,7 @@ static void walk(Search *s) {
 // -- messages ------------------------------------------------------------------------------------
 
 const char *causal_name(const Graph *g, NodeId n) {
-  const char *name = origin_subject(&graph_node(g, n)->origin);
+  const char *name = origin_subject(graph_node(g, n)->origin);
   return name ? name : node_source_name(g, n);
 }
 
@@ -297,7 +297,7 @@ static bool refuse(const Search *s, Diag *d) {
     bool first = later(s, id);
     for (int k = 0; k < n->nargs; k++) first = first && !later(s, n->args[k]);
     if (!first) continue;
-    diag_error(d, DIAG_NOT_CAUSAL, n->origin.pos, "'%s' looks ahead: %s", causal_name(s->g, id),
+    diag_error(d, DIAG_NOT_CAUSAL, n->origin->pos, "'%s' looks ahead: %s", causal_name(s->g, id),
                reason(s, n));
     if (slots_inexact(s->c, n))
       return diag_hint(d, "places in the queues of experts are not exact in 16 bits: leave out "

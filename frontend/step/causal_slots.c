@@ -69,9 +69,9 @@ static bool is_one_hot(const Graph *g, NodeId x, DimId *d, NodeId *value) {
   for (int k = 0; k < 2 && n->op == OP_EQ; k++) {
     const Node *index = graph_node(g, uncast(g, n->args[k]));
     if (index->op != OP_INDEX) continue;
-    *d = index->dims.at[0];
+    *d = index->dims->at[0];
     *value = n->args[1 - k];
-    if (!dims_has(&graph_node(g, *value)->dims, *d)) return true;
+    if (!dims_has(graph_node(g, *value)->dims, *d)) return true;
   }
   return false;
 }
@@ -82,7 +82,7 @@ static bool is_whole(const SlotSearch *s, NodeId x) {
   double value = 0.5;
   if (is_number(g, x, &value)) return floor(value) == value;
   const Node *n = graph_node(g, uncast(g, x));
-  return n->type == TYPE_I32 && !s->c->reads[uncast(g, x)] && !dims_has(&n->dims, s->t);
+  return n->type == TYPE_I32 && !s->c->reads[uncast(g, x)] && !dims_has(n->dims, s->t);
 }
 
 static bool is_exact(Dtype t) { return t == TYPE_F32 || t == TYPE_F64 || t == TYPE_I32; }
@@ -143,8 +143,8 @@ static NodeId find_guard(const SlotSearch *s, const Factors *f) {
 }
 
 static bool take_dims(const SlotSearch *s, const Node *n, Slots *out) {
-  for (int i = 0; i < n->dims.n; i++) {
-    DimId d = n->dims.at[i];
+  for (int i = 0; i < n->dims->n; i++) {
+    DimId d = n->dims->at[i];
     if (d == s->t || dim_in(d, out->n, out->dim)) continue;
     if (out->n == MAX_RANK) return false;
     out->dim[out->n++] = d;
@@ -161,7 +161,7 @@ static bool find(SlotSearch *s, const Factors *f, Slots *out) {
     for (int k = 0; k < f->n; k++) {
       if (!is_one_hot(g, s->hot = f->at[i], &s->expert, &value)) break;
       s->limited = 0;
-      if (!dims_has(&graph_node(g, s->hot)->dims, s->t)) break;
+      if (!dims_has(graph_node(g, s->hot)->dims, s->t)) break;
       if (i == k || !is_one_hot(g, f->at[k], &d, &value) || !is_place(s, value)) continue;
       *out = (Slots){.hot = s->hot, .place = f->at[k]};
       if (s->limited && !(out->guard = find_guard(s, f))) continue;
@@ -179,7 +179,7 @@ bool slots_filled(const Causal *c, const Node *n, DimId t, Slots *out) {
   out->time = causal_time(c, t);
   memcpy(out->now, out->dim, sizeof out->now);
   for (int i = 0; i < out->n; i++)
-    if (!dims_has(&n->dims, out->dim[i])) return false; // positions of several slots are added
+    if (!dims_has(n->dims, out->dim[i])) return false; // positions of several slots are added
   return true;
 }
 

@@ -78,12 +78,12 @@ static NodeId rows_from(Graph *g, NodeId x, DimId from, DimId to, NodeId start) 
 static NodeId sliced(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   NodeId x = decode_got(d, id, FORM_FULL);
-  for (int i = 0; i < n->dims.n; i++) {
-    int k = causal_time(&d->c, n->dims.at[i]);
+  for (int i = 0; i < n->dims->n; i++) {
+    int k = causal_time(&d->c, n->dims->at[i]);
     if (k < 0) continue;
     bool own = f != FORM_PAST && form_time(f) == k;
     d->bounded = true;
-    x = rows_from(d->g, x, n->dims.at[i], decode_dim(d, f, n->dims.at[i]),
+    x = rows_from(d->g, x, n->dims->at[i], decode_dim(d, f, n->dims->at[i]),
                   own ? decode_start(d, f) : 0);
   }
   return x;
@@ -148,7 +148,7 @@ static NodeId built(Decode *d, NodeId id, Form f) {
 static void build_one(Decode *d, NodeId id, Form f) {
   size_t at = (size_t)id * d->nforms + f;
   if (!d->want[at]) return;
-  d->g->origin = graph_node(d->from, id)->origin;
+  d->g->origin = *graph_node(d->from, id)->origin;
   d->got[at] = built(d, id, f);
 }
 
@@ -218,9 +218,9 @@ static Graph *with_output(Decode *d, NodeId logits, Form f, DimId vocab) {
   NodeId x = decode_got(d, logits, f);
   Output o = {.kind = OUT_VALUE, .name = dim_intern(d->g->dims, DECODE_LOGITS), .value = x};
   const DimId order[3] = {0, d->one, vocab};
-  for (int i = 0; i < n->dims.n; i++)
-    if (n->dims.at[i] != vocab && causal_time(&d->c, n->dims.at[i]) < 0)
-      o.dims[o.rank++] = n->dims.at[i];
+  for (int i = 0; i < n->dims->n; i++)
+    if (n->dims->at[i] != vocab && causal_time(&d->c, n->dims->at[i]) < 0)
+      o.dims[o.rank++] = n->dims->at[i];
   for (int i = 1; i < 3; i++) o.dims[o.rank++] = order[i];
   Dtype type = (Dtype)graph_node(d->g, x)->type;
   o.value = type == TYPE_F64 ? x : graph_cast(d->g, x, TYPE_F32);

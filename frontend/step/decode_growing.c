@@ -222,7 +222,7 @@ static Late late_of(const Growing *w, NodeId id, const Late *x) {
   case MOVE: return x[0];
   }
   // values that do not have the dim are results, such as a maximum: finite as those of any model
-  return finite || !dims_has(&n->dims, w->dim) ? (Late){LATE_FINITE, 0, 0, 0} : any();
+  return finite || !dims_has(n->dims, w->dim) ? (Late){LATE_FINITE, 0, 0, 0} : any();
 }
 
 // Returns whether the node allows the dim to be left out in part, and sets its Late.
@@ -232,7 +232,7 @@ static bool visit(Growing *w, NodeId id) {
   bool named = attr_names(n->attr, w->dim);
   for (int k = 0; k < n->nargs; k++) {
     x[k] = w->late[n->args[k]];
-    named = named || (n->region && dims_has(&graph_node(w->g, n->args[k])->dims, w->dim));
+    named = named || (n->region && dims_has(graph_node(w->g, n->args[k])->dims, w->dim));
   }
   if (named && (n->region || !leaves_out(w, n, x))) return false;
   w->late[id] = late_of(w, id, x);

@@ -54,7 +54,7 @@ static NodeId contracted(Decode *d, const Node *n, const Attr *attr, NodeId x, P
   if (!dim_in(p.over, attr->ndims, attr->dims))
     return graph_where(g, is, contract(g, x, p.row, attr, 0, type),
                        contract(g, x, p.state, attr, 0, type));
-  if (!dims_has(&graph_node(g, x)->dims, p.over)) return 0;
+  if (!dims_has(graph_node(g, x)->dims, p.over)) return 0;
   const Dims over = {.n = 1, .at = {p.over}};
   NodeId zero = graph_const(g, (Dtype)graph_node(g, x)->type, 0);
   NodeId old = contract(g, graph_where(g, is, zero, x), p.state, attr, 0, type);

@@ -35,7 +35,7 @@ static DeclId declared(Decode *d, NodeId id, const DimList *list, bool running) 
                                                            running ? ".before" : "")),
                .type = (Dtype)n->type,
                .rank = list->n,
-               .pos = n->origin.pos};
+               .pos = n->origin->pos};
   memcpy(decl.dims, list->at, list->n * sizeof *list->at);
   d->nstates++;
   return graph_decl(d->g, &decl);
@@ -47,9 +47,9 @@ static DimList dims_in_form(const Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   DimList list = {.n = 0};
   for (int times = 1; times >= 0; times--)
-    for (int i = 0; i < n->dims.n; i++)
-      if ((causal_time(&d->c, n->dims.at[i]) >= 0) == times)
-        list.at[list.n++] = decode_dim(d, f, n->dims.at[i]);
+    for (int i = 0; i < n->dims->n; i++)
+      if ((causal_time(&d->c, n->dims->at[i]) >= 0) == times)
+        list.at[list.n++] = decode_dim(d, f, n->dims->at[i]);
   return list;
 }
 
@@ -97,7 +97,7 @@ static void add_rows(Decode *d, NodeId id, Form f, NodeId rows, DeclId state) {
 NodeId decode_keep(Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
   int k = 0;
-  while (!dims_has(&n->dims, d->c.time[k])) k++;
+  while (!dims_has(n->dims, d->c.time[k])) k++;
   Form own = form_of(k, false);
   DimList list = dims_in_form(d, id, f);
   DeclId state = declared(d, id, &list, false);
@@ -145,7 +145,7 @@ NodeId decode_running(Decode *d, NodeId id, Form f) {
   NodeId x = decode_got(d, n->args[0], decode_argument(d, id, 0, f));
   Dtype type = (Dtype)n->type;
   double none = neutral(rule, type);
-  Dims rest = graph_node(g, x)->dims, over = {.n = 1, .at = {d->many}};
+  Dims rest = *graph_node(g, x)->dims, over = {.n = 1, .at = {d->many}};
   dims_remove(&rest, d->many);
   DeclId state = declared(d, id, &rest, true);
   NodeId kept = before(d, state, graph_const(g, type, none));

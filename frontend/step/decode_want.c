@@ -66,9 +66,9 @@ static bool windows_to(const Decode *d, const Node *n, Form f) {
 // The part of a value that depends on no ids.
 static Way way_of_given(const Decode *d, NodeId id, Form f) {
   const Node *n = graph_node(d->from, id);
-  int times = times_in(d, n->dims.n, n->dims.at);
-  if (has_merged(d, &n->dims)) return WAY_NONE;
-  if (f == FORM_PAST || !has_time(d, &n->dims, f)) {
+  int times = times_in(d, n->dims->n, n->dims->at);
+  if (has_merged(d, n->dims)) return WAY_NONE;
+  if (f == FORM_PAST || !has_time(d, n->dims, f)) {
     if (n->region) return WAY_NONE;
     return times && by_parts(d, n) ? WAY_COPY : WAY_SLICE;
   }
@@ -82,7 +82,7 @@ static Way way_of_given(const Decode *d, NodeId id, Form f) {
 // The past of a value that depends on ids.
 static Way way_of_past(const Decode *d, NodeId id) {
   const Node *n = graph_node(d->from, id);
-  bool one = times_in(d, n->dims.n, n->dims.at) == 1 && !has_merged(d, &n->dims);
+  bool one = times_in(d, n->dims->n, n->dims->at) == 1 && !has_merged(d, n->dims);
   return one && !n->region ? WAY_KEEP : WAY_NONE;
 }
 
@@ -127,7 +127,7 @@ static Form time_of_reshape(const Decode *d, const Node *n, Form f) {
 static bool goes_with_loop(const Decode *d, const Node *n) {
   RegionId r = n->region;
   while (r && !causal_loop(&d->c, r)) r = region_get(d->from, r)->parent;
-  return n->region && (r || !times_in(d, n->dims.n, n->dims.at));
+  return n->region && (r || !times_in(d, n->dims->n, n->dims->at));
 }
 
 Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
@@ -139,14 +139,14 @@ Form decode_argument(const Decode *d, NodeId id, int k, Form f) {
   const Slots *slots = d->c.slots[n->args[k]];
   bool own = slots && slots->time == form_time(f); // those of the positions of a run
   bool loop = goes_with_loop(d, x) || x->op == OP_SCAN;
-  return own || loop || has_time(d, &x->dims, f) ? f : FORM_PAST;
+  return own || loop || has_time(d, x->dims, f) ? f : FORM_PAST;
 }
 
 // -- what is needed ------------------------------------------------------------------------------
 
 static bool refuse(const Decode *d, NodeId id) {
   const Node *n = graph_node(d->from, id);
-  diag_error(d->diag, DIAG_UNSUPPORTED, n->origin.pos,
+  diag_error(d->diag, DIAG_UNSUPPORTED, n->origin->pos,
              "'%s' (%s) cannot be computed position by position", causal_name(d->from, id),
              node_source_name(d->from, id));
   if (n->region && !causal_loop(&d->c, n->region))
@@ -173,7 +173,7 @@ static void want_arguments(Decode *d, NodeId id, Form f, Way way) {
   case WAY_PART: want(d, id, f - 1); break;
   case WAY_KEEP:
     for (int k = 0; k < d->c.ntimes; k++)
-      if (dims_has(&n->dims, d->c.time[k])) want(d, id, form_of(k, false));
+      if (dims_has(n->dims, d->c.time[k])) want(d, id, form_of(k, false));
     break;
   case WAY_IDS:
   case WAY_INDEX:

@@ -13,11 +13,11 @@ static bool is_ids(const Decl *d) {
 // more; else 0.
 static DimId other_dim(const Decl *ids, const Node *n) {
   DimId other = 0;
-  if (!dtype_is_float((Dtype)n->type) || n->region || n->dims.n != ids->rank + 1) return 0;
-  for (int i = 0; i < n->dims.n; i++)
-    if (!dim_in(n->dims.at[i], ids->rank, ids->dims)) other = n->dims.at[i];
+  if (!dtype_is_float((Dtype)n->type) || n->region || n->dims->n != ids->rank + 1) return 0;
+  for (int i = 0; i < n->dims->n; i++)
+    if (!dim_in(n->dims->at[i], ids->rank, ids->dims)) other = n->dims->at[i];
   for (int i = 0; i < ids->rank; i++)
-    if (!dims_has(&n->dims, ids->dims[i])) return 0;
+    if (!dims_has(n->dims, ids->dims[i])) return 0;
   return other;
 }
 
@@ -29,7 +29,7 @@ static NodeId logits_of_pick(const Graph *g, const Node *n, DimId *c) {
   for (int k = 0; k < 2 && shifted->op == OP_SUB; k++) {
     const Node *index = graph_node(g, hit->args[k]);
     *c = index->op == OP_INDEX ? index->attr->dims[0] : 0;
-    if (*c && dims_has(&graph_node(g, shifted->args[0])->dims, *c)) return shifted->args[0];
+    if (*c && dims_has(graph_node(g, shifted->args[0])->dims, *c)) return shifted->args[0];
   }
   return 0;
 }
@@ -99,7 +99,7 @@ static void find_time(const Model *m, const Decl *ids, LanguageModel *out) {
 }
 
 static bool refuse_logits(const Model *m, Pos at, NodeId value) {
-  Pos where = value ? graph_node(m->graph, value)->origin.pos : (Pos){0};
+  Pos where = value ? graph_node(m->graph, value)->origin->pos : (Pos){0};
   diag_error(m->diag, DIAG_NO_LOGITS, at.line ? at : where,
              "the model has no logits to generate from: a float value over the dims of i32 ids, "
              "[time] or [rows, time], and one dim more");
@@ -137,7 +137,7 @@ bool language_model_find(const Model *m, const char *logits, Pos at, LanguageMod
   const Decl *ids = &g->decl.at[out->ids - 1];
   out->vocab = other_dim(ids, graph_node(g, out->value));
   find_time(m, ids, out);
-  const char *name = origin_subject(&graph_node(g, out->value)->origin);
+  const char *name = origin_subject(graph_node(g, out->value)->origin);
   out->logits = logits ? logits : name ? name : "logits";
   return reads_ids_only(m, out);
 }
@@ -153,7 +153,7 @@ static bool rows_apart(Arena *a, const Model *m, const Graph *g, DimId over) {
     bool first = rows.mixed[i];
     for (int k = 0; k < n->nargs; k++) first = first && !rows.mixed[n->args[k]];
     if (!first) continue;
-    return diag_error(m->diag, DIAG_NOT_CAUSAL, n->origin.pos,
+    return diag_error(m->diag, DIAG_NOT_CAUSAL, n->origin->pos,
                       "'%s' mixes the rows of %s: the text of a prompt would depend on the other "
                       "prompts",
                       causal_name(g, i), dim_get(g->dims, over)->name);

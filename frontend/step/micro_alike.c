@@ -24,7 +24,7 @@ static bool only(const Division *arg, int n, Division most) {
 
 // Returns the division of node n, which mixes rows; arg[i]: that of argument i.
 static Division mixed_division(const RowFacts *rows, const Node *n, const Division *arg) {
-  bool mean = n->op == OP_MEAN && arg[0] == DIVIDES_ROWS && !rows_in(rows, &n->dims);
+  bool mean = n->op == OP_MEAN && arg[0] == DIVIDES_ROWS && !rows_in(rows, n->dims);
   bool linear = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_NEG || n->op == OP_CAST ||
                 n->op == OP_STOP || n->op == OP_CHECKPOINT || n->op == OP_PIN;
   bool product = n->op == OP_MUL && (arg[0] == DIVIDES_FREE || arg[1] == DIVIDES_FREE);

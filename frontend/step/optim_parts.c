@@ -76,7 +76,7 @@ NodeId optim_decayed(const Optim *o) {
 }
 
 Dims optim_dims(const Step *s, NodeId x) {
-  Dims all = graph_node(s->g, x)->dims;
+  Dims all = *graph_node(s->g, x)->dims;
   if (s->replica && dims_has(&all, s->replica)) dims_remove(&all, s->replica);
   return all;
 }

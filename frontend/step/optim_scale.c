@@ -13,7 +13,7 @@ NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool sett
   NodeId sum = graph_const(g, TYPE_F32, 0);
   for (uint32_t i = 0; i < n; i++) {
     NodeId x = graph_cast(g, gradients[i], TYPE_F32);
-    Dims all = graph_node(g, x)->dims;
+    Dims all = *graph_node(g, x)->dims;
     if (settled) x = graph_unary(g, OP_ABS, x);
     NodeId none = graph_binary(g, OP_MUL, x, graph_const(g, TYPE_F32, 0));
     sum = graph_binary(g, OP_ADD, sum, graph_reduce(g, OP_SUM, none, &all));

@@ -67,7 +67,7 @@ void replicas_enter(const Step *s, NodeId *instead) {
 NodeId replicas_joined(const Step *s, Op op, NodeId x) {
   Graph *g = s->g;
   const Node *n = graph_node(g, x);
-  if (!s->replica || !dims_has(&n->dims, s->replica)) return x;
+  if (!s->replica || !dims_has(n->dims, s->replica)) return x;
   Dims over = {.n = 1, .at = {s->replica}};
   if (!dtype_is_float((Dtype)n->type)) x = graph_cast(g, x, TYPE_F32);
   return graph_reduce(g, op, x, &over);
@@ -80,7 +80,7 @@ bool replicas_join_states(Step *s) {
     Output *o = &s->g->output.at[i];
     const Node *n = graph_node(s->g, o->value);
     const Decl *d = &s->g->decl.at[o->target - 1];
-    if (o->kind != OUT_UPDATE || !dims_has(&n->dims, s->replica)) continue;
+    if (o->kind != OUT_UPDATE || !dims_has(n->dims, s->replica)) continue;
     if (dtype_is_float((Dtype)n->type)) {
       o->value = replicas_joined(s, OP_MEAN, o->value);
       continue;
@@ -108,7 +108,7 @@ static NodeId way_is(Graph *g, SyncWay way) {
 
 // Returns x with the dim of the replicas, equal for all of them.
 static NodeId spread_over(const Sync *s, NodeId x) {
-  Dims all = graph_node(s->g, x)->dims;
+  Dims all = *graph_node(s->g, x)->dims;
   if (!dims_add(s->g->dims, &all, s->replica.at[0])) BUG("a slot of too many dims");
   return graph_broadcast(s->g, x, &all);
 }

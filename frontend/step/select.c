@@ -12,14 +12,14 @@
 // Returns the constant `training` for a TRAINING node, and the selected branch for a `where` with a
 // constant condition, so that the other branch needs no feed. Returns 0 for other nodes.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
-  Dims dims = graph_node(from, n)->dims;
+  Dims dims = *graph_node(from, n)->dims;
   const Node *node = graph_node(from, n);
   if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
   if (node->op != OP_WHERE) return 0;
   const Node *c = graph_node(g, map[node->args[0]]);
   if (c->op != OP_CONST) return 0;
   NodeId taken = map[node->args[c->attr->num[0] != 0 ? 1 : 2]];
-  const Dims *have = &graph_node(g, taken)->dims;
+  const Dims *have = graph_node(g, taken)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(&dims, have->at[i]) && !dims_add(g->dims, &dims, have->at[i]))
       BUG("a value of too many dims");
@@ -59,7 +59,7 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = *n->attr;
   DimId dims[MAX_RANK];
   DimId parts = c->micro ? c->micro : c->replica;
-  bool split = parts && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
+  bool split = parts && dims_has(n->dims, c->over) && n->dims->n < MAX_RANK;
   attr.key ^= c->round * 0x9e3779b97f4a7c15u;
   if (!split) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
   memcpy(dims, n->attr->dims, n->attr->ndims * sizeof *dims);
@@ -82,16 +82,16 @@ static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *count
 static NodeId copy_replicas(const SelectCopy *c, const Node *n, NodeId *args, const Attr *attr) {
   char why[200];
   for (int k = 0; k < n->nargs && (n->op == OP_CARRY || n->op == OP_SCAN); k++) {
-    Dims all = graph_node(c->g, args[k])->dims;
+    Dims all = *graph_node(c->g, args[k])->dims;
     if (dims_has(&all, c->replica)) continue;
     if (dims_add(c->g->dims, &all, c->replica)) args[k] = graph_broadcast(c->g, args[k], &all);
   }
   NodeId made = graph_try(c->g, (Op)n->op, n->nargs, args, attr, 0, why);
   if (made) return made;
-  diag_error(c->m->diag, DIAG_UNSUPPORTED, n->origin.pos,
+  diag_error(c->m->diag, DIAG_UNSUPPORTED, n->origin->pos,
              "this value differs between the replicas of sync, which %s does not allow: %s",
              op_row((Op)n->op)->text, why);
-  return graph_zeros(c->g, (Dtype)n->type, &n->dims);
+  return graph_zeros(c->g, (Dtype)n->type, n->dims);
 }
 
 // Returns the step of the training in which a replica with asynchronous updates takes a step.
@@ -110,7 +110,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   if (known) return known;
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
   if (c->region) attr.region = c->region[attr.region];
-  c->g->origin = n->origin;
+  c->g->origin = *n->origin;
   if (n->op == OP_CONST && attr.tag) return row_number(c, n, counted);
   if (n->op == OP_STEP && c->turns) return training_step_of(c, n);
   if (op_is_draw((Op)n->op)) return draw(c, n);
@@ -131,7 +131,7 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
 }
 
 Output *select_output(Graph *g, const char *as, NodeId v, const Name *name) {
-  const Dims *dims = &graph_node(g, v)->dims;
+  const Dims *dims = graph_node(g, v)->dims;
   Output o = {.kind = OUT_VALUE, .name = as, .value = v, .rank = dims->n};
   bool stated = name && name->stated && name->rank == dims->n;
   memcpy(o.dims, stated ? name->dims : dims->at, sizeof o.dims);
@@ -211,7 +211,7 @@ static void want_loss(Wants *w) {
     }
     const Node *n = graph_node(m->graph, name->value);
     w->loss = name->value;
-    if (n->dims.n)
+    if (n->dims->n)
       diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is not a scalar",
                  given);
     else if (!dtype_is_float((Dtype)n->type))
@@ -261,11 +261,12 @@ void wants_roots(const Wants *w, Nodes *roots) {
 }
 
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient) {
-  Origin *origin = &g->node.at[gradient].origin;
-  if (!of || !origin->backward) return;
+  Origin origin = *graph_node(g, gradient)->origin;
+  if (!of || !origin.backward) return;
   if (replica_slot(g->decl.at[of - 1].name)) of = g->decl.at[of - 1].of;
-  origin->gradient_of = g->decl.at[of - 1].name;
-  origin->value = intern_printf(m->names, "grad(%s)", origin->gradient_of);
+  origin.gradient_of = g->decl.at[of - 1].name;
+  origin.value = intern_printf(m->names, "grad(%s)", origin.gradient_of);
+  graph_set_origin(g, gradient, &origin);
 }
 
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
@@ -274,8 +275,8 @@ NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
     if (w->list.at[i].gradient) vec_push(w->m->arena, by) = map[w->list.at[i].name->value];
   NodeId *out = arena_array(w->m->arena, NodeId, by.n + 1);
   NodeId loss = by.n ? map[w->loss] : 0;
-  if (loss && graph_node(g, loss)->dims.n) { // one for each replica: the sum of them all
-    Dims all = graph_node(g, loss)->dims;
+  if (loss && graph_node(g, loss)->dims->n) { // one for each replica: the sum of them all
+    Dims all = *graph_node(g, loss)->dims;
     loss = graph_reduce(g, OP_SUM, loss, &all);
   }
   if (by.n) graph_gradients(g, loss, (int)by.n, by.at, out);

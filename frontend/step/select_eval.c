@@ -53,7 +53,7 @@ static NodeId part_new(Split *s, NodeId value, int how) {
   vec_push(s->m->arena, s->how) = how;
   vec_push(s->m->arena, s->value) = value;
   const Node *n = graph_node(s->g, value);
-  return input_of(s, arena_printf(s->m->arena, "part.%u", i), (Dtype)n->type, &n->dims);
+  return input_of(s, arena_printf(s->m->arena, "part.%u", i), (Dtype)n->type, n->dims);
 }
 
 static NodeId rows_of(Split *s, Dtype type) {
@@ -126,7 +126,7 @@ static NodeId part_bool(Split *s, NodeId n, int how) {
 }
 
 static bool is_gradient(const Graph *g, const RowFacts *rows, NodeId id) {
-  return rows->batch[id] && graph_node(g, id)->origin.backward;
+  return rows->batch[id] && graph_node(g, id)->origin->backward;
 }
 
 // Returns the table Split.graded of graph g.
@@ -154,7 +154,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]] || s->graded[n.args[i]];
-  s->g->origin = n.origin; // a part has the origin of its reduction
+  s->g->origin = *n.origin; // a part has the origin of its reduction
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_LOGSUMEXP) return part_new(s, id, PART_LOGSUMEXP);
   Monoid m = op_row((Op)n.op)->monoid;
@@ -174,7 +174,7 @@ static bool is_after(const Split *s, NodeId id) {
       is_gradient(s->g, &s->rows, id))
     return false;
   for (int k = 0; k < n->nargs; k++)
-    if (rows_in(&s->rows, &graph_node(s->g, n->args[k])->dims)) return false;
+    if (rows_in(&s->rows, graph_node(s->g, n->args[k])->dims)) return false;
   return n->nargs > 0;
 }
 
@@ -285,7 +285,7 @@ static bool scalars(const Model *m, const Metrics *list) {
   bool good = true;
   for (uint32_t i = 0; i < list->n; i++) {
     const Name *n = list->at[i];
-    const Dims *dims = &graph_node(m->graph, n->value)->dims;
+    const Dims *dims = graph_node(m->graph, n->value)->dims;
     if (!dims->n) continue;
     good = false;
     diag_error(m->diag, DIAG_NOT_SCALAR, n->pos,

@@ -36,7 +36,7 @@ RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
   for (NodeId i = 1; i <= count; i++) {
     const Node *n = graph_node(g, i);
     rows_through(n, dim);
-    int rows = count_rows(dim, &n->dims);
+    int rows = count_rows(dim, n->dims);
     batch[i] = rows > 0;
     for (int k = 0; k < n->nargs; k++) {
       batch[i] |= batch[n->args[k]];
@@ -78,7 +78,7 @@ static NodeId counted_mean(Graph *g, const RowFacts *r, const Node *n, NodeId x)
   for (int i = 0; i < n->attr->ndims; i++)
     if (!dims_add(g->dims, &over, n->attr->dims[i])) BUG("reduction over too many dims");
   Dtype wide = dtype_accumulator((Dtype)n->type);
-  g->origin = n->origin;
+  g->origin = *n->origin;
   NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, x, wide), &over);
   return graph_cast(g, graph_binary(g, OP_DIV, sum, count_reduced(g, r, n, wide)), (Dtype)n->type);
 }

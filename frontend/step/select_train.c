@@ -93,7 +93,7 @@ static void part_inputs(Step *s, int64_t k) {
     if (decl->kind != DECL_INPUT) continue;
     g->origin = (Origin){.pos = decl->pos, .value = decl->name, .why = "micro-batch"};
     NodeId whole = graph_decl_node(g, d);
-    if (dims_has(&graph_node(g, whole)->dims, s->micro))
+    if (dims_has(graph_node(g, whole)->dims, s->micro))
       s->part[k].instead[d - 1] = select_at(g, whole, s->micro, k);
   }
 }
@@ -215,14 +215,14 @@ static NodeId round_part(Round *r, int64_t k) {
   c.instead = instead;
   c.region = first ? s->part[k].region : select_regions(s->m, s->g);
   NodeId loss = select_into(&c, 1, &root)[root];
-  s->g->origin = graph_node(s->g, loss)->origin;
+  s->g->origin = *graph_node(s->g, loss)->origin;
   NodeId all = replicas_joined(s, OP_SUM, loss);
   graph_gradients(s->g, scaled_loss(s, all), (int)r->n, r->by, gradient);
   for (uint32_t i = 0; i < r->n; i++) {
-    s->g->origin = graph_node(s->g, gradient[i])->origin;
+    s->g->origin = *graph_node(s->g, gradient[i])->origin;
     r->sum[i] = part_sum(s, r->sum[i], gradient[i]);
   }
-  s->g->origin = graph_node(s->g, loss)->origin;
+  s->g->origin = *graph_node(s->g, loss)->origin;
   return replicas_joined(s, OP_MEAN, loss);
 }
 
@@ -239,7 +239,7 @@ static NodeId round_build(Round *r) {
     loss = part_sum(s, loss, one);
   }
   for (uint32_t i = 0; i < r->n; i++) {
-    g->origin = graph_node(g, r->sum[i])->origin;
+    g->origin = *graph_node(g, r->sum[i])->origin;
     r->sum[i] = part_mean(s, r->sum[i]);
     select_name_gradient(s->m, g, r->param[i], r->sum[i]);
   }
@@ -322,7 +322,7 @@ static NodeId after_step(const Step *s, NodeId n) {
 // the rows of a micro-batch.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
-  Dims dims = graph_node(g, node[0])->dims, all = dims;
+  Dims dims = *graph_node(g, node[0])->dims, all = dims;
   const char *name = arena_printf(s->m->arena, "%s.whole", dim_get(g->dims, s->over)->name);
   DimId whole = dim_find(g->dims, name);
   DimId parts = s->replica ? s->replica : s->micro;
@@ -357,14 +357,14 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
 // the step is the mean of n losses, and only one of them depends on a row. *order: as in whole_of.
 static NodeId value_joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
-  const Dims *dims = &graph_node(s->g, node[0])->dims;
+  const Dims *dims = graph_node(s->g, node[0])->dims;
   bool split = s->micro || (s->replica && dims_has(dims, s->replica));
   if (split && dims_has(dims, s->over)) {
     NodeId x = whole_of(s, want, node, order);
     return want->gradient ? part_mean(s, x) : x;
   }
   for (int64_t k = 0; k < s->nparts; k++) sum = part_sum(s, sum, node[k]);
-  if (s->replica) s->g->origin = graph_node(s->g, sum)->origin;
+  if (s->replica) s->g->origin = *graph_node(s->g, sum)->origin;
   return replicas_joined(s, OP_MEAN, part_mean(s, sum));
 }
 

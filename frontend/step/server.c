@@ -46,7 +46,7 @@ bool server_push_states(Step *s, const NodeId *map) {
     if (o->kind != OUT_UPDATE) continue;
     const Decl *decl = &s->g->decl.at[o->target - 1];
     Dtype type = push_type(decl->type);
-    s->g->origin = graph_node(s->g, map[o->value])->origin;
+    s->g->origin = *graph_node(s->g, map[o->value])->origin;
     if (dtype_is_float(decl->type)) {
       NodeId after = graph_cast(s->g, map[o->value], type),
              before = graph_cast(s->g, graph_decl_node(s->g, o->target), type);

@@ -82,7 +82,7 @@ static void list_value(Verify *v, const Output *o, const Graph *g) {
   VerifyValue x = {.name = o->name, .kind = kind, .type = t->type, .rank = t->rank, .pos = t->pos};
   x.n = sizes_of(v->program, t, v->job->rows, x.size);
   for (int k = 0; k < t->rank; k++) x.dim[k] = t->dim[t->declared[k]].name;
-  if (!x.pos.line) x.pos = graph_node(g, o->value)->origin.pos;
+  if (!x.pos.line) x.pos = graph_node(g, o->value)->origin->pos;
   v->run.value[v->run.nvalues++] = x;
 }
 

@@ -45,9 +45,9 @@ static const char *place_text(Arena *a, const Kernel *k, const KernelElement *e)
 static void note_wrong(VerifyKernels *v, const KernelElement *e, double got, uint32_t instr) {
   const Kernel *k = v->now->kernel;
   const Node *n = graph_node(v->made->order->graph, k->stmt[e->stmt].node);
-  const char *name = n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
+  const char *name = n->origin->value ? n->origin->value : op_row((Op)n->op)->text;
   if (v->wrong++) return;
-  v->pos = n->origin.pos;
+  v->pos = n->origin->pos;
   v->text = arena_printf(
       v->s->arena,
       "%s%s is %.9g by its kernel and %.9g by the evaluator, bound %.3g (instruction %u)", name,

@@ -66,7 +66,7 @@ static int bearer(const Graph *g, const Node *n) {
 
 static NodeId with_errors(Perturb *p, NodeId n, NodeId x, double delta) {
   Graph *g = p->to;
-  Dims dims = graph_node(g, x)->dims;
+  Dims dims = *graph_node(g, x)->dims;
   Dtype type = (Dtype)graph_node(g, x)->type;
   Attr draw = {.ndims = dims.n, .dims = dims.at, .key = philox_key(verify_sample, n)};
   NodeId one = graph_const(g, TYPE_F32, 1), turned, error;
@@ -86,7 +86,7 @@ static void copy_one(Perturb *p, NodeId n) {
       adds_terms((Op)x->op) && dtype_is_float((Dtype)x->type) ? verify_delta(p->from, n) : 0;
   int i = delta > 0 ? bearer(p->from, x) : -1;
   NodeId before = i >= 0 ? p->map[x->args[i]] : 0;
-  p->to->origin = x->origin;
+  p->to->origin = *x->origin;
   if (i >= 0) p->map[x->args[i]] = with_errors(p, n, before, delta);
   p->map[n] = graph_copy(p->to, p->from, n, p->map);
   if (i >= 0)

@@ -57,7 +57,7 @@ static bool compare_output(Stages *t, Arena *a, const char *pass, const Eval *e,
   if (got->elements != want->elements) BUG("%s has other elements after %s", x->name, pass);
   int64_t at = first_apart(want, got);
   if (agree && at < 0) return true;
-  Pos pos = graph_node(e->graph, x->value)->origin.pos;
+  Pos pos = graph_node(e->graph, x->value)->origin->pos;
   t->wrong = pass;
   if (at < 0)
     diag_error(t->s->diag, DIAG_VERIFY, pos, "after the pass '%s' replicas of %s differ", pass,

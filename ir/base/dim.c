@@ -278,7 +278,7 @@ double dims_product(const DimTable *t, int n, const DimId *list) {
 }
 
 bool dims_equal(const Dims *a, const Dims *b) {
-  return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0;
+  return a == b || (a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0);
 }
 
 bool dims_add(const DimTable *t, Dims *s, DimId d) {

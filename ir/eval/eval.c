@@ -167,11 +167,11 @@ static bool agree(Cell x, Cell y) {
 
 static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, const DimId *order) {
   Tensor *t = arena_new_of(a, Tensor);
-  *t = (Tensor){.type = (Dtype)n->type, .dims = {.n = n->dims.n}, .elements = 1};
-  if (rank != 0 && rank != n->dims.n)
-    BUG("an order of %d dims for a tensor of %d", rank, n->dims.n);
-  for (int i = 0; i < n->dims.n; i++) {
-    t->dims.at[i] = rank ? order[i] : dim_get(g->dims, n->dims.at[i])->whole;
+  *t = (Tensor){.type = (Dtype)n->type, .dims = {.n = n->dims->n}, .elements = 1};
+  if (rank != 0 && rank != n->dims->n)
+    BUG("an order of %d dims for a tensor of %d", rank, n->dims->n);
+  for (int i = 0; i < n->dims->n; i++) {
+    t->dims.at[i] = rank ? order[i] : dim_get(g->dims, n->dims->at[i])->whole;
     t->extent[i] = dim_get(g->dims, t->dims.at[i])->size;
     t->elements *= t->extent[i];
   }

@@ -21,11 +21,11 @@ void tensor_alloc(Arena *a, Tensor *t) {
 }
 
 void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out) {
-  *out = (Tensor){.type = (Dtype)n->type, .dims = n->dims, .elements = 1};
-  for (int i = 0; i < n->dims.n; i++) {
-    const Dim *d = dim_get(g->dims, n->dims.at[i]);
+  *out = (Tensor){.type = (Dtype)n->type, .dims = *n->dims, .elements = 1};
+  for (int i = 0; i < n->dims->n; i++) {
+    const Dim *d = dim_get(g->dims, n->dims->at[i]);
     int64_t rows = dim_get(g->dims, d->whole)->size;
-    out->extent[i] = dim_valid(g->dims, g->mesh, n->dims.at[i], r, rows);
+    out->extent[i] = dim_valid(g->dims, g->mesh, n->dims->at[i], r, rows);
     if (!size_mul(out->elements, out->extent[i], &out->elements)) BUG("tensor too large");
   }
   tensor_alloc(a, out);

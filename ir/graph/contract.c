@@ -33,7 +33,7 @@ typedef struct Pair {
 } Pair;
 
 static const Dims *factor_dims(const FactorList *f, int i) {
-  return &graph_node(f->g, f->at[i])->dims;
+  return graph_node(f->g, f->at[i])->dims;
 }
 
 // Returns the number of factors other than i and j that have dim d.
@@ -251,7 +251,7 @@ static void multiply_lengths(const Graph *g, int n, const DimId *dims, const Axe
 int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *inner) {
   const Node *node = graph_node(g, n);
   int64_t flops = 2;
-  multiply_lengths(g, node->dims.n, node->dims.at, split, &flops);
+  multiply_lengths(g, node->dims->n, node->dims->at, split, &flops);
   multiply_lengths(g, node->attr->ndims, node->attr->dims, inner, &flops);
   return flops;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/graph/infer_internal.h"
+#include "ir/graph/keep_internal.h"
 
 // A hash index that finds a declaration or name by its text. Each search first enters the names
 // that were added since the previous search, because some callers append to Graph.decl and
@@ -27,17 +28,15 @@ typedef struct NodeSlot {
   uint32_t hash;
   NodeId id; // 0: the slot is free
 } NodeSlot;
-enum { SLOTS_A_NODE = 2, LINE_SLOTS = 64 / sizeof(NodeSlot), KEPT = 64 };
+enum { SLOTS_A_NODE = 2, LINE_SLOTS = 64 / sizeof(NodeSlot) };
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
   uint32_t expected; // about how many nodes the graph will have
   bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
-  // Attributes of nodes, each at a place of its hash: a new node with equal ones shares them.
-  const Attr *attr[KEPT];
+  Kept kept;
 };
-static const Attr no_attr;
 
 // Returns an empty graph with room for about `nodes` nodes.
 static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage, uint32_t nodes) {
@@ -51,7 +50,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->table->expected = nodes;
   g->node.cap = nodes + 16;
   g->node.at = arena_alloc_raw(a, g->node.cap * sizeof *g->node.at);
-  vec_push(a, g->node) = (Node){.attr = &no_attr};
+  vec_push(a, g->node) = node_none;
   return g;
 }
 
@@ -89,62 +88,6 @@ static bool same_bytes(const void *a, const void *b, size_t n) {
   return n == 0 || memcmp(a, b, n) == 0;
 }
 
-enum { ATTR_WORDS = 19 };
-
-// Writes all fields of t except its lists as words, so that equal attributes have equal words. The
-// axes are packed into one word.
-static void attr_words(const Attr *t, uint64_t out[ATTR_WORDS]) {
-  const Affine *f = &t->affine;
-  uint64_t axes = 0, num[2];
-  for (int i = 0; i < t->axes.n; i++) axes = axes << 8 | t->axes.at[i];
-  memcpy(num, t->num, sizeof num);
-  const uint64_t word[ATTR_WORDS] = {t->type,
-                                     t->decl,
-                                     t->monoid,
-                                     t->ndims,
-                                     t->nto,
-                                     (uint64_t)t->ndata,
-                                     t->key,
-                                     t->carry,
-                                     t->tag,
-                                     t->flags,
-                                     t->region,
-                                     (uint64_t)f->out,
-                                     (uint64_t)f->tap,
-                                     (uint64_t)f->offset,
-                                     (uint64_t)f->divisor,
-                                     t->axes.n,
-                                     axes,
-                                     num[0],
-                                     num[1]};
-  memcpy(out, word, sizeof word);
-}
-
-bool attr_equal(const Attr *a, const Attr *b) {
-  if (a == b) return true;
-  uint64_t x[ATTR_WORDS], y[ATTR_WORDS];
-  attr_words(a, x);
-  attr_words(b, y);
-  return same_bytes(x, y, sizeof x) && same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
-         same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
-         same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
-}
-
-static uint32_t attr_hash(const Attr *t) {
-  uint64_t word[ATTR_WORDS], h;
-  attr_words(t, word);
-  h = hash_lanes(FNV_START, word, ATTR_WORDS);
-  for (int i = 0; i < t->ndims; i++) h = hash_word(h, t->dims[i]);
-  for (int i = 0; i < t->nto; i++) h = hash_word(h, t->to[i]);
-  h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
-  return (uint32_t)(h ^ h >> 32);
-}
-
-void node_set_attr(Node *n, const Attr *attr) {
-  n->attr = attr;
-  n->attr_hash = attr_hash(attr);
-}
-
 static uint32_t node_hash(const Node *n) {
   uint64_t h = hash_word(hash_word(FNV_START, n->op | (uint64_t)n->attr_hash << 32), n->instance);
   for (int i = 0; i < n->nargs; i++) h = hash_word(h, n->args[i]);
@@ -155,35 +98,6 @@ static bool node_equal(const Node *a, const Node *b) {
   return a->op == b->op && a->attr_hash == b->attr_hash && a->instance == b->instance &&
          a->nargs == b->nargs && same_bytes(a->args, b->args, a->nargs * sizeof *a->args) &&
          attr_equal(a->attr, b->attr);
-}
-
-static uint64_t hash_dims(uint64_t h, const DimTable *t, int n, const DimId *list) {
-  for (int i = 0; i < n; i++) {
-    const Dim *d = dim_get(t, list[i]);
-    h = hash_word(hash_word(h, fnv_text(d->name)), (uint64_t)d->size);
-  }
-  return h;
-}
-
-uint64_t graph_hash(const Graph *g) {
-  uint64_t word[ATTR_WORDS], h = FNV_START;
-  for (int k = 0; k < g->mesh->naxes; k++)
-    h = hash_word(hash_word(h, fnv_text(g->mesh->axis[k].name)), (uint64_t)g->mesh->axis[k].size);
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *x = graph_node(g, n);
-    const Attr *t = x->attr;
-    attr_words(t, word);
-    h = hash_word(hash_word(hash_word(h, x->op), x->type), x->instance);
-    h = hash_bytes(h, word, sizeof word);
-    h = hash_bytes(h, x->args, x->nargs * sizeof *x->args);
-    h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
-    h = hash_dims(h, g->dims, x->dims.n, x->dims.at);
-    h = hash_dims(hash_dims(h, g->dims, t->ndims, t->dims), g->dims, t->nto, t->to);
-    h = hash_word(hash_word(h, x->origin.of), x->origin.reader);
-  }
-  for (uint32_t i = 0; i < g->output.n; i++)
-    h = hash_word(hash_word(h, g->output.at[i].value), g->output.at[i].target);
-  return h;
 }
 
 // Returns whether slot s is free or has a node that equals *n.
@@ -319,20 +233,22 @@ static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, cons
   return true;
 }
 
-// Returns lasting attributes that equal *t.
-static const Attr *keep_attr(Graph *g, const Attr *t, uint32_t hash) {
-  const Attr **kept = &g->table->attr[hash % KEPT];
-  if (*kept && attr_equal(*kept, t)) return *kept;
-  Attr *copy = arena_copy(g->arena, t, sizeof *t);
-  size_t bytes = (size_t)t->ndata * sizeof *t->data;
-  copy->dims = t->ndims ? arena_copy(g->arena, t->dims, t->ndims * sizeof *t->dims) : NULL;
-  copy->to = t->nto ? arena_copy(g->arena, t->to, t->nto * sizeof *t->to) : NULL;
-  copy->data = bytes ? arena_copy(g->arena, t->data, bytes) : NULL;
-  return *kept = copy;
+void graph_set_origin(Graph *g, NodeId n, const Origin *origin) {
+  g->node.at[n].origin = keep_origin(g->arena, &g->table->kept, origin);
 }
 
-// Returns the node that equals *n, or adds *n. With `lasting` n->attr is not copied: it belongs to
-// a node of another graph in the same arena.
+void graph_name_as(Graph *g, NodeId n, const Origin *origin) {
+  const Node *node = graph_node(g, n);
+  Origin named = *node->origin;
+  if (named.value || op_row((Op)node->op)->cls == SOURCE) return;
+  if (!origin->value && origin->gradient_of == named.gradient_of) return;
+  named.value = origin->value;
+  named.gradient_of = origin->gradient_of;
+  graph_set_origin(g, n, &named);
+}
+
+// Returns the node that equals *n, or adds *n. With `lasting` only its arguments are copied: the
+// rest belongs to a node of another graph in the same arena.
 static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
   if (g->table->stale) refill_table(g);
@@ -340,7 +256,7 @@ static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   NodeSlot *slot = find_slot(g, n, hash);
   if (slot->id) return slot->id;
   n->args = arena_copy(a, n->args, n->nargs * sizeof *n->args);
-  if (!lasting) n->attr = keep_attr(g, n->attr, n->attr_hash);
+  if (!lasting) keep(a, &g->table->kept, n);
   vec_push(a, g->node) = *n;
   NodeId id = graph_count(g);
   *slot = (NodeSlot){hash, id};
@@ -367,9 +283,9 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
             .instance = instance,
             .region = region,
             .nargs = (uint8_t)nargs,
-            .dims = dims,
+            .dims = &dims,
             .args = sorted,
-            .origin = *origin};
+            .origin = origin};
   node_set_attr(&n, &t);
   return find_or_insert(g, &n, false);
 }
@@ -394,7 +310,7 @@ static bool same_args(const Graph *g, const Graph *from, const Node *node, const
     return false;
   for (int i = 0; i < node->nargs; i++) {
     const Node *x = graph_node(g, args[i]), *was = graph_node(from, node->args[i]);
-    if (x->type != was->type || !dims_equal(&x->dims, &was->dims)) return false;
+    if (x->type != was->type || !dims_equal(x->dims, was->dims)) return false;
   }
   return true;
 }
@@ -419,8 +335,9 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
     same.args = sorted;
     return find_or_insert(g, &same, true);
   }
+  if (g->arena == from->arena) keep_seen(&g->table->kept, node);
   NodeId copy =
-      add(g, (Op)node->op, node->nargs, args, node->attr, node->instance, &node->origin, why);
+      add(g, (Op)node->op, node->nargs, args, node->attr, node->instance, node->origin, why);
   if (!copy) BUG("copy of %%%u: %s", n, why);
   return copy;
 }
@@ -514,7 +431,7 @@ NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over) {
 }
 
 NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to) {
-  const Dims *have = &graph_node(g, a)->dims;
+  const Dims *have = graph_node(g, a)->dims;
   Dims more = list_minus(to, have);
   if (more.n + have->n != to->n) BUG("broadcast of %%%u to dims that lack one of its own", a);
   if (more.n == 0) return a;
@@ -563,7 +480,7 @@ LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped) {
 
 int64_t node_elements(const Graph *g, NodeId n) {
   int64_t elements;
-  if (!dims_elements(g->dims, &graph_node(g, n)->dims, &elements)) BUG("%%%u is too large", n);
+  if (!dims_elements(g->dims, graph_node(g, n)->dims, &elements)) BUG("%%%u is too large", n);
   return elements;
 }
 
@@ -671,7 +588,7 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   if (n->op == OP_CARRY) attr.carry = number[r][attr.carry];
   for (int i = 0; i < n->nargs; i++)
     if (n->op == OP_CARRY || kept[r][i]) args[nargs++] = map[n->args[i]];
-  NodeId copy = add(g, (Op)n->op, nargs, args, &attr, n->instance, &n->origin, why);
+  NodeId copy = add(g, (Op)n->op, nargs, args, &attr, n->instance, n->origin, why);
   if (!copy) BUG("copy of %%%u: %s", id, why);
   return copy;
 }
@@ -687,7 +604,7 @@ static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map
     moved |= args[i] != x.args[i];
   }
   if (moved) x.args = arena_copy(g->arena, args, x.nargs * sizeof *args);
-  if (g->arena != from->arena) x.attr = keep_attr(g, x.attr, x.attr_hash);
+  if (g->arena != from->arena) keep(g->arena, &g->table->kept, &x);
   vec_push(g->arena, g->node) = x;
   NodeId id = graph_count(g);
   if (x.attr->decl && !g->decl.at[x.attr->decl - 1].node) g->decl.at[x.attr->decl - 1].node = id;

@@ -190,13 +190,16 @@ typedef struct Node {
   // 0, or the number of a rematerialised copy. Nodes with different numbers are not equal.
   uint32_t instance;
   RegionId region;    // the innermost loop around the node; derived from its arguments
-  uint32_t attr_hash; // a hash of *attr, for graph.c
-  Dims dims;          // dims of the result, in canonical order
+  uint32_t attr_hash; // a hash of *attr, for the table of nodes
+  // What other nodes may share, of this graph and of others: to change it means to point to
+  // another.
+  const Dims *dims; // dims of the result, in canonical order
   const NodeId *args;
-  const Attr *attr; // shared with nodes of equal attributes, in this graph and others
-  Origin origin;
+  const Attr *attr;
+  const Origin *origin;
 } Node;
-// Gives *n, a node that no table of nodes has, other attributes. *attr lasts as long as the node.
+// Gives *n, a node that the table of no graph has, other attributes. *attr must last as long as the
+// node.
 void node_set_attr(Node *n, const Attr *attr);
 
 typedef enum DeclKind { DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT } DeclKind;
@@ -290,6 +293,10 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
 // why[0..200). `instance` is 0, or the number of a rematerialised copy (Node.instance).
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                  uint32_t instance, char *why);
+// Gives node n of g another origin.
+void graph_set_origin(Graph *g, NodeId n, const Origin *origin);
+// Gives node n of g, unless it has a name or is a source, the name that `origin` has.
+void graph_name_as(Graph *g, NodeId n, const Origin *origin);
 // Adds a copy of node n of `from` to g. map[NodeId of `from`] gives its arguments in g. The copy
 // has the origin of n.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
@@ -422,8 +429,8 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 uint64_t graph_hash(const Graph *g);
 
 // Gives back the memory of the nodes of g, which nobody may read any more. Of a small graph nothing
-// is given back before its arena is freed; the lists of its nodes never are, because graphs share
-// them.
+// is given back before its arena is freed; what its nodes point to never is, because graphs share
+// it.
 void graph_release(const Graph *g);
 
 // Returns how often each node is an argument or an output, indexed by NodeId, in `a`.

@@ -60,7 +60,7 @@ static bool add_dims(InferCall *c, int n, const DimId *d) {
 }
 
 static bool add_dims_of(InferCall *c, int i) {
-  return add_dims(c, c->arg[i]->dims.n, c->arg[i]->dims.at);
+  return add_dims(c, c->arg[i]->dims->n, c->arg[i]->dims->at);
 }
 
 static bool union_of_args(InferCall *c) {
@@ -129,7 +129,7 @@ static bool remove_listed(const InferCall *c, Dims *left, const char *lacks) {
 // Adds the dims of argument 0 to the result, except attr.dims. The argument must have each dim of
 // attr.dims.
 static bool without_dims(InferCall *c) {
-  Dims left = c->arg[0]->dims;
+  Dims left = *c->arg[0]->dims;
   return remove_listed(c, &left, "the argument has no dim") && add_dims(c, left.n, left.at);
 }
 
@@ -404,7 +404,7 @@ static bool infer_window(InferCall *c) {
 
 static bool infer_window_at(InferCall *c) {
   if (!want_type(c, 1, TYPE_I32)) return false;
-  return c->arg[1]->dims.n ? refuse(c, "the start is not a scalar") : infer_window(c);
+  return c->arg[1]->dims->n ? refuse(c, "the start is not a scalar") : infer_window(c);
 }
 
 static bool infer_ordered(InferCall *c) {
@@ -435,7 +435,7 @@ static MatrixKind matrix_kind_of(const InferCall *c) {
 
 // Adds the dims of argument i, except attr.dims.
 static bool add_other_dims(InferCall *c, int i) {
-  const Dims *dims = &c->arg[i]->dims;
+  const Dims *dims = c->arg[i]->dims;
   for (int k = 0; k < dims->n; k++)
     if (!dim_in(dims->at[k], c->attr->ndims, c->attr->dims) && !add_dim(c, dims->at[k]))
       return false;
@@ -463,7 +463,7 @@ static bool add_stack(InferCall *c, MatrixKind kind) {
 // The second argument of a SOLUTION has the dim of rows, in whose place the result has the dim of
 // columns.
 static bool want_right_side(InferCall *c) {
-  const Dims *b = &c->arg[1]->dims;
+  const Dims *b = c->arg[1]->dims;
   const DimId *d = c->attr->dims;
   if (!dims_has(b, d[0])) return refuse(c, "argument 2 has no dim %s", name_of(c, d[0]));
   if (dims_has(b, d[1])) return refuse(c, "argument 2 has the dim %s", name_of(c, d[1]));
@@ -478,7 +478,7 @@ static bool infer_matrix(InferCall *c) {
   if (!want_lists(c, 2, row->result == MATRIX_STACK ? 2 : 0) || !same_types(c, 0) || !distinct(c))
     return false;
   for (int i = 0; i < 2; i++)
-    if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
+    if (!dims_has(c->arg[0]->dims, c->attr->dims[i]))
       return refuse(c, "argument 1 has no dim %s", name_of(c, c->attr->dims[i]));
   if (!want_shape(c, row->shape) || !add_other_dims(c, 0)) return false;
   if (row->result == MATRIX_STACK) return add_stack(c, kind);
@@ -539,7 +539,7 @@ static bool infer_collect(InferCall *c) {
 static bool infer_pin(InferCall *c) {
   if (c->attr->ndims != c->attr->axes.n) return refuse(c, "its lists differ in length");
   for (int i = 0; i < c->attr->ndims; i++)
-    if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
+    if (!dims_has(c->arg[0]->dims, c->attr->dims[i]))
       return refuse(c, "the argument has no dim %s", name_of(c, c->attr->dims[i]));
   return union_of_args(c);
 }

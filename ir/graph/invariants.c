@@ -66,9 +66,9 @@ static bool check_legal(const Verifier *c, NodeId id) {
   if (row->cls == COLLECTIVE && !(legal & S_COLLECTIVE))
     return broken(c, "%%%u: %s is not legal at stage %s", id, row->text, stage);
   if (legal & S_COLLECTIVE) return true;
-  for (int i = 0; i < n->dims.n; i++) {
-    const Dim *d = dim_get(c->g->dims, n->dims.at[i]);
-    if (d->whole != n->dims.at[i])
+  for (int i = 0; i < n->dims->n; i++) {
+    const Dim *d = dim_get(c->g->dims, n->dims->at[i]);
+    if (d->whole != n->dims->at[i])
       return broken(c, "%%%u: block %s is not legal at stage %s", id, d->name, stage);
   }
   return true;
@@ -90,7 +90,7 @@ static bool check_node(const Verifier *c, NodeId id) {
     return broken(c, "%%%u is %s, not %s", id,
                   n->type < TYPE_COUNT ? dtype_text((Dtype)n->type) : "?", dtype_text(type));
   if (n->region > g->region.n) return broken(c, "%%%u is in no region", id);
-  if (!dims_equal(&n->dims, &dims)) return broken(c, "%%%u has other dims than follow", id);
+  if (!dims_equal(n->dims, &dims)) return broken(c, "%%%u has other dims than follow", id);
   if (n->attr->decl && g->decl.at[n->attr->decl - 1].node != id)
     return broken(c, "%%%u is a second node of %s", id, g->decl.at[n->attr->decl - 1].name);
   return check_legal(c, id);
@@ -115,7 +115,7 @@ static bool check_carry(const Verifier *c, NodeId id) {
   if (!scan) return true; // no scan: it is added later than the nodes of its loop
   if (!next) return broken(c, "%%%u has no next value in %%%u", id, scan);
   const Node *value = graph_node(c->g, next);
-  if (value->type != n->type || !dims_equal(&value->dims, &n->dims))
+  if (value->type != n->type || !dims_equal(value->dims, n->dims))
     return broken(c, "%%%u and its next value %%%u differ in type or dims", id, next);
   return true;
 }
@@ -145,12 +145,12 @@ static bool check_place(const Verifier *c, NodeId id) {
 static bool update_fits(const Verifier *c, const Output *o) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[o->target - 1];
-  const Dims *have = &graph_node(g, o->value)->dims;
+  const Dims *have = graph_node(g, o->value)->dims;
   if (graph_node(g, o->value)->type != d->type)
     return broken(c, "the update of %s is %s", d->name,
                   dtype_text((Dtype)graph_node(g, o->value)->type));
   bool held = d->node != 0, fits = have->n == d->rank;
-  if (held) fits = dims_equal(have, &graph_node(g, d->node)->dims);
+  if (held) fits = dims_equal(have, graph_node(g, d->node)->dims);
   for (int i = 0; fits && i < d->rank; i++) {
     bool found = false;
     for (int k = 0; k < have->n; k++) found |= dim_get(g->dims, have->at[k])->whole == d->dims[i];

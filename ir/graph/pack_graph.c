@@ -52,11 +52,11 @@ static const PackField node_fields[] = {
     ANY(Node, instance),
     ANY(Node, region),
     COUNT(Node, nargs, MAX_ARGS),
-    HAS(Node, dims, dims),
+    ONE(Node, dims, dims),
     NUMBERS(Node, args, nargs),
     LEFT(Node, attr_hash),
     ONE(Node, attr, attr),
-    HAS(Node, origin, origin),
+    ONE(Node, origin, origin),
 };
 static RECORD(Node, node);
 

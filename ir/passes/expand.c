@@ -119,7 +119,7 @@ static bool is_narrow_sum(const Node *n) {
 }
 
 static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype wide) {
-  to->origin = n->origin;
+  to->origin = *n->origin;
   NodeId args[2] = {graph_cast(to, map[n->args[0]], wide), map[n->args[1]]};
   return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, n->attr), (Dtype)n->type);
 }
@@ -137,7 +137,7 @@ static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId 
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
   Expand c = {
       .g = to, .n = *n, .x = map[n->args[0]], .over = dims_make(n->attr->ndims, n->attr->dims)};
-  to->origin = n->origin;
+  to->origin = *n->origin;
   return expand_rule[n->op](&c);
 }
 

@@ -17,7 +17,7 @@ enum { MAX_DEPTH = 16 };
 
 static NodeId stripped(const Graph *g, NodeId x, const Dims *sum) {
   const Node *node = graph_node(g, x);
-  return node->op == OP_BROADCAST && !dims_overlap(&graph_node(g, node->args[0])->dims, sum)
+  return node->op == OP_BROADCAST && !dims_overlap(graph_node(g, node->args[0])->dims, sum)
              ? node->args[0]
              : x;
 }
@@ -47,7 +47,7 @@ static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   if (n->op == OP_SUB && is_mean_of(g, n->args[1], n->args[0], over)) return true;
   if (n->op == OP_MUL)
     for (int i = 0; i < 2; i++) {
-      Dims left = list_minus(over, &graph_node(g, n->args[1 - i])->dims);
+      Dims left = list_minus(over, graph_node(g, n->args[1 - i])->dims);
       if (vanishes(g, n->args[i], &left, depth - 1)) return true;
     }
   if (n->op != OP_ADD && n->op != OP_SUB) return false;
@@ -76,14 +76,14 @@ static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f
   for (int i = 0; i < 2 && n->op == OP_MUL; i++) {
     NodeId u = stripped(g, n->args[i], sum);
     const Node *factor = graph_node(g, u);
-    if (dims_overlap(&factor->dims, sum)) continue;
+    if (dims_overlap(factor->dims, sum)) continue;
     f->factor[f->n++] = u;
     f->rest = n->args[1 - i];
-    f->found |= factor->dims.n > 0;
+    f->found |= factor->dims->n > 0;
     return true;
   }
   for (int i = 0; i < 2 && drops && (n->op == OP_ADD || n->op == OP_SUB); i++) {
-    if (!dims_equal(&graph_node(g, n->args[1 - i])->dims, &n->dims) ||
+    if (!dims_equal(graph_node(g, n->args[1 - i])->dims, n->dims) ||
         !vanishes(g, n->args[i], sum, MAX_DEPTH))
       continue;
     f->rest = n->args[1 - i];
@@ -123,7 +123,7 @@ static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
 // Returns true if argument x of contraction n has all dims of n. The contraction is then a sum of
 // elementwise products.
 static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
-  return list_has_all(&graph_node(g, x)->dims, &n->dims);
+  return list_has_all(graph_node(g, x)->dims, n->dims);
 }
 
 static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
@@ -139,13 +139,13 @@ static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
     args[i] = f[i].rest;
   }
   if (!any || !n->attr->ndims) return 0;
-  Dims both = list_union(&graph_node(g, args[0])->dims, &graph_node(g, args[1])->dims);
+  Dims both = list_union(graph_node(g, args[0])->dims, graph_node(g, args[1])->dims);
   if (!list_has_all(&both, &over)) return 0;
   return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, n->attr), &f[1]), &f[0]);
 }
 
 static NodeId factored(Graph *to, const Node *n, const NodeId *map) {
-  if (!n->origin.backward || n->instance || !dtype_is_float((Dtype)n->type)) return 0;
+  if (!n->origin->backward || n->instance || !dtype_is_float((Dtype)n->type)) return 0;
   if (n->op == OP_SUM && n->type == graph_node(to, map[n->args[0]])->type)
     return factored_sum(to, map[n->args[0]], n->attr);
   return n->op == OP_CONTRACT ? factored_product(to, n, map) : 0;
@@ -158,10 +158,10 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *n = graph_node(g, id);
     bug_context("factor", id);
-    to->origin = n->origin;
+    to->origin = *n->origin;
     NodeId y = factored(to, n, map);
     any |= y != 0;
-    map[id] = y ? graph_broadcast(to, y, &n->dims) : graph_copy(to, g, id, map);
+    map[id] = y ? graph_broadcast(to, y, n->dims) : graph_copy(to, g, id, map);
   }
   if (!any) {
     graph_release(to);

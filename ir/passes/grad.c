@@ -27,7 +27,7 @@ bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
 // Returns a term of the gradient of a node, converted to the node's `dims` and `type`: summed over
 // other dims, cast, and broadcast to missing dims.
 static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
-  Dims sum = list_minus(&graph_node(g, term)->dims, dims);
+  Dims sum = list_minus(graph_node(g, term)->dims, dims);
   term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
   return graph_broadcast(g, term, dims);
 }
@@ -35,17 +35,17 @@ static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
 void grad_to(Grad *c, int i, NodeId term) {
   if (!grad_wanted(c, i)) return;
   Node arg = *graph_node(c->g, c->key[i]);
-  grad_accumulate(c, c->key[i], fit(c->g, term, &arg.dims, (Dtype)arg.type));
+  grad_accumulate(c, c->key[i], fit(c->g, term, arg.dims, (Dtype)arg.type));
 }
 
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b) {
   if (!grad_wanted(c, i)) return;
   Graph *g = c->g;
-  Dims all = graph_node(g, a)->dims;
+  Dims all = *graph_node(g, a)->dims;
   const Node *arg = graph_node(g, c->key[i]), *other = graph_node(g, b);
-  for (int k = 0; k < other->dims.n; k++)
-    if (!dims_add(g->dims, &all, other->dims.at[k])) BUG("more than %d dims", MAX_RANK);
-  Dims sum = list_minus(&all, &arg->dims);
+  for (int k = 0; k < other->dims->n; k++)
+    if (!dims_add(g->dims, &all, other->dims->at[k])) BUG("more than %d dims", MAX_RANK);
+  Dims sum = list_minus(&all, arg->dims);
   Attr attr = {.type = (Dtype)arg->type, .ndims = sum.n, .dims = sum.at};
   NodeId product = sum.n || arg->type != other->type
                        ? graph_add(g, OP_CONTRACT, 2, (NodeId[]){a, b}, &attr)
@@ -114,12 +114,12 @@ static void mark_active(Grad *c, NodeId loss) {
 }
 
 static const char *node_name(Arena *a, const Graph *g, NodeId id) {
-  const char *name = graph_node(g, id)->origin.value;
+  const char *name = graph_node(g, id)->origin->value;
   return name ? name : arena_printf(a, "%%%u", id);
 }
 
 Origin grad_origin(Grad *c, NodeId n) {
-  Origin o = graph_node(c->g, n)->origin;
+  Origin o = *graph_node(c->g, n)->origin;
   o.why = arena_printf(c->g->arena, "grad of %s through %s", node_name(c->g->arena, c->g, n),
                        op_row((Op)graph_node(c->g, n)->op)->text);
   o.gradient_of = NULL;
@@ -204,7 +204,7 @@ void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out
     Node node = *graph_node(g, by[i]);
     g->origin = grad_origin(&c, by[i]);
     out[i] = grad_region(&c, by[i]) ? 0 : c.adjoint[by[i]];
-    if (!out[i]) out[i] = graph_zeros(g, (Dtype)node.type, &node.dims);
+    if (!out[i]) out[i] = graph_zeros(g, (Dtype)node.type, node.dims);
   }
   arena_free(c.scratch);
   g->origin = before;

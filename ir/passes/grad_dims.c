@@ -150,9 +150,9 @@ void grad_take(Grad *c) {
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);
   DimId row = c->n.attr->dims[0];
   Dims sum = {0};
-  for (int i = 0; i < ids->dims.n; i++)
-    if (!dims_has(&table->dims, ids->dims.at[i]) || ids->dims.at[i] == row)
-      sum.at[sum.n++] = ids->dims.at[i];
+  for (int i = 0; i < ids->dims->n; i++)
+    if (!dims_has(table->dims, ids->dims->at[i]) || ids->dims->at[i] == row)
+      sum.at[sum.n++] = ids->dims->at[i];
   Attr attr = {.ndims = sum.n, .dims = sum.at, .nto = 1, .to = &row};
   grad_to(c, 0, graph_add(c->g, OP_SCATTER_ADD, 2, (NodeId[]){c->dy, c->n.args[1]}, &attr));
 }

@@ -54,7 +54,7 @@ static void grad_solution(Grad *c, Op op, unsigned flags) {
     grad_product_to(c, 0, db, x);
     return;
   }
-  Dims keep = graph_node(c->g, c->n.args[0])->dims;
+  Dims keep = *graph_node(c->g, c->n.args[0])->dims;
   NodeId da = graph_contract(c->g, 2, (NodeId[]){db, x}, &keep, (Dtype)c->n.type);
   bool upper = c->n.attr->flags & MATRIX_UPPER;
   NodeId own = order(c, OP_LE, upper ? rows(c) : columns(c), upper ? columns(c) : rows(c));

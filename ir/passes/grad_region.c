@@ -125,7 +125,7 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
   }
   Attr attr = *node.attr;
   if (attr.region) attr.region = c->clone_region[attr.region];
-  c->g->origin = node.origin;
+  c->g->origin = *node.origin;
   c->g->origin.backward = true;
   return graph_add(c->g, (Op)node.op, node.nargs, args, &attr);
 }
@@ -162,7 +162,7 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
   for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
     const Node *n = graph_node(c->g, c->nodes.node[i]);
-    if ((n->op != OP_FINAL && n->op != OP_COLLECT) || !dims_has(&n->dims, t)) continue;
+    if ((n->op != OP_FINAL && n->op != OP_COLLECT) || !dims_has(n->dims, t)) continue;
     wide[graph_node(c->g, n->args[0])->attr->region] = any = true;
   }
   return any ? wide : NULL;
@@ -184,7 +184,7 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
     RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
     bool ends = wide && node->op == OP_SCAN && wide[node->attr->region];
     bool again =
-        node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
+        node->region == l->of ? ends || dims_has(node->dims, t) : inner && wide && wide[inner];
     if (!again) continue;
     NodeId copy = clone_node(c, l, c->wide, n);
     if (node->region == l->of) c->mirror[n] = copy;
@@ -233,7 +233,7 @@ typedef struct Backward {
 } Backward;
 
 static NodeId zeros_like(Graph *g, NodeId n) {
-  return graph_zeros(g, (Dtype)graph_node(g, n)->type, &graph_node(g, n)->dims);
+  return graph_zeros(g, (Dtype)graph_node(g, n)->type, graph_node(g, n)->dims);
 }
 
 // Makes the guard of the loop that b differentiates the guard of the backward loop.
@@ -315,7 +315,7 @@ static void go_through(Grad *c, const Backward *b) {
 // backward loop adds it up.
 static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
   return !term->each &&
-         dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
+         dims_has(graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
 }
 
 static uint32_t number_of(const Grad *c, NodeId carry) {

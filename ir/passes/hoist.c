@@ -78,9 +78,7 @@ static bool is_heavy(const Node *n) {
          cls == MATRIX;
 }
 
-static bool names(const Node *n, DimId t) {
-  return dims_has(&n->dims, t) || attr_names(n->attr, t);
-}
+static bool names(const Node *n, DimId t) { return dims_has(n->dims, t) || attr_names(n->attr, t); }
 
 // Returns true if node n can be computed for all steps at once, with the dim of its loop as one
 // more dim. Returns false if n, or an argument from outside the loop, has that dim already.
@@ -89,7 +87,7 @@ static bool may_move(const Hoist *h, const Node *n) {
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
   for (int i = 0; i < n->nargs; i++) {
     const Node *arg = old_node(h, n->args[i]);
-    if (arg->region != n->region && dims_has(&arg->dims, t)) return false;
+    if (arg->region != n->region && dims_has(arg->dims, t)) return false;
   }
   // The start of a window must be one number, not one for each step.
   return n->op != OP_WINDOW_AT || old_node(h, n->args[1])->region != n->region;
@@ -100,7 +98,7 @@ static bool may_move(const Hoist *h, const Node *n) {
 static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   const Node *node = old_node(h, n);
   char why[200];
-  h->to->origin = node->origin;
+  h->to->origin = *node->origin;
   return graph_try(h->to, (Op)node->op, node->nargs, args, node->attr, node->instance, why);
 }
 
@@ -153,7 +151,7 @@ static NodeId lift(Hoist *h, NodeId n) {
 // steps of a loop over t.
 static bool is_pointwise_over(const Hoist *h, NodeId n, DimId t) {
   const Node *x = graph_node(h->to, n);
-  return op_row((Op)x->op)->cls == POINTWISE && dims_has(&x->dims, t);
+  return op_row((Op)x->op)->cls == POINTWISE && dims_has(x->dims, t);
 }
 
 // Follows pointwise node n, and those of its arguments that are as large. Adds their cost to *cost
@@ -188,12 +186,12 @@ static NodeId again(Hoist *h, const Node *at, NodeId n, int64_t large) {
   const Node x = *graph_node(h->to, n);
   bool whole = node_bytes(h->to, n) >= large && is_pointwise_over(h, n, t);
   NodeId args[MAX_ARGS];
-  if (!dims_has(&x.dims, t)) return n;
-  h->to->origin = at->origin;
+  if (!dims_has(x.dims, t)) return n;
+  h->to->origin = *at->origin;
   if (!whole) return graph_add(h->to, OP_AT, 1, &n, at->attr);
   for (int i = 0; i < x.nargs; i++) args[i] = again(h, at, x.args[i], large);
-  h->to->origin = x.origin;
-  h->to->origin.backward = at->origin.backward;
+  h->to->origin = *x.origin;
+  h->to->origin.backward = at->origin->backward;
   return graph_add(h->to, (Op)x.op, x.nargs, args, x.attr);
 }
 
@@ -217,11 +215,11 @@ static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n);
 // Returns true if node n reads each element of its argument `arg` once. A kernel can then compute
 // the argument where it reads it.
 static bool reads_once(const Hoist *h, const Node *n, NodeId arg) {
-  const Dims *dims = &old_node(h, arg)->dims;
+  const Dims *dims = old_node(h, arg)->dims;
   if (n->op != OP_CONTRACT) return op_row((Op)n->op)->cls == REDUCE;
   for (int i = 0; i < n->nargs; i++)
-    for (int k = 0; k < old_node(h, n->args[i])->dims.n; k++)
-      if (!dims_has(dims, old_node(h, n->args[i])->dims.at[k])) return false;
+    for (int k = 0; k < old_node(h, n->args[i])->dims->n; k++)
+      if (!dims_has(dims, old_node(h, n->args[i])->dims->at[k])) return false;
   return true;
 }
 
@@ -320,7 +318,7 @@ static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
   const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
   const Node *all = old_node(h, sum->args[0]);
-  if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr->dims[0])) return false;
+  if (all->op != OP_COLLECT || !dims_has(all->dims, all->attr->dims[0])) return false;
   RegionId r = old_node(h, all->args[0])->attr->region;
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
@@ -377,11 +375,11 @@ static void add_up(Hoist *h, RegionId r, Nodes *next) {
     const Node *sum = old_node(h, n);
     Dims rest = dims_make(sum->attr->ndims, sum->attr->dims);
     dims_remove(&rest, t);
-    h->to->origin = sum->origin;
+    h->to->origin = *sum->origin;
     Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
     NodeId step = graph_cast(
         h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
-    NodeId zero = graph_zeros(h->to, wide, &graph_node(h->to, step)->dims);
+    NodeId zero = graph_zeros(h->to, wide, graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .carry = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
     h->over[n] = carry; // node n is outside this loop: over[n] is the carry that adds up its sum
@@ -390,7 +388,7 @@ static void add_up(Hoist *h, RegionId r, Nodes *next) {
 
 static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
   NodeId carry = h->over[n];
-  h->to->origin = old_node(h, n)->origin;
+  h->to->origin = *old_node(h, n)->origin;
   NodeId sum = graph_add(h->to, OP_FINAL, 2, (NodeId[]){h->in[scan], carry}, NULL);
   h->in[n] = graph_cast(h->to, sum, (Dtype)old_node(h, n)->type);
   h->over[n] = 0;
@@ -419,13 +417,13 @@ static void copy_final(Hoist *h, NodeId n) {
   NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0,
          all = u ? h->over[u] : 0;
   DimId t = u ? region_get(h->from, carry->region)->t : 0;
-  if (!all || h->late[u] || !dims_has(&graph_node(h->to, all)->dims, t)) {
+  if (!all || h->late[u] || !dims_has(graph_node(h->to, all)->dims, t)) {
     h->in[n] = graph_copy(h->to, h->from, n, h->in);
     return;
   }
-  h->to->origin = old_node(h, u)->origin;
+  h->to->origin = *old_node(h, u)->origin;
   Dims over = {.n = 1, .at = {t}};
-  NodeId sum = graph_broadcast(h->to, graph_reduce(h->to, OP_SUM, all, &over), &carry->dims);
+  NodeId sum = graph_broadcast(h->to, graph_reduce(h->to, OP_SUM, all, &over), carry->dims);
   h->in[n] = graph_binary(h->to, OP_ADD, h->in[carry->args[0]], sum);
 }
 
@@ -443,7 +441,7 @@ static void copy_scan(Hoist *h, NodeId n) {
   bool guarded = is_guarded(h, r), again = region_get(h->from, r)->recompute && !guarded;
   if (again) choose_products(h, r);
   if (again) add_up(h, r, &next);
-  h->to->origin = node->origin;
+  h->to->origin = *node->origin;
   h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, node->attr);
   if (again)
     sink_products(h, h->in[n], r);
@@ -454,10 +452,7 @@ static void copy_scan(Hoist *h, NodeId n) {
 // Returns `over`, the values of all steps that loop value `collect` has collected. They get its
 // name unless they have one.
 static NodeId named_as(Hoist *h, NodeId over, NodeId collect) {
-  Node *values = &h->to->node.at[over];
-  const Origin *name = &old_node(h, collect)->origin;
-  if (!values->origin.value && op_row((Op)values->op)->cls != SOURCE)
-    values->origin.value = name->value, values->origin.gradient_of = name->gradient_of;
+  graph_name_as(h->to, over, old_node(h, collect)->origin);
   return over;
 }
 

@@ -54,14 +54,14 @@ static NodeId position(const Scatter *s) {
 // Returns true if the ids have exactly the summed dims, so that all rows of the result are selected
 // by the same ids, and if the table and `last` are much smaller than the result.
 static bool is_sparse(const Scatter *s, const Node *result) {
-  const Dims *ids = &graph_node(s->g, s->ids)->dims;
+  const Dims *ids = graph_node(s->g, s->ids)->dims;
   DimId row = s->attr->to[0];
   if (ids->n != s->attr->ndims || dims_has(ids, row)) return false;
   for (int i = 0; i < s->attr->ndims; i++)
     if (!dims_has(ids, s->attr->dims[i]) || dim_get(s->g->dims, s->attr->dims[i])->out)
       return false;
   double rows = dims_product(s->g->dims, 1, &row), n = positions(s);
-  double elements = dims_product(s->g->dims, result->dims.n, result->dims.at);
+  double elements = dims_product(s->g->dims, result->dims->n, result->dims->at);
   return n < INT32_MAX && elements > SPARSE * (rows + n * elements / rows);
 }
 
@@ -88,7 +88,7 @@ static NodeId plan_scatter(Graph *to, const Node *n, const NodeId *map) {
   Dtype type = (Dtype)n->type;
   bool wide =
       type == TYPE_F32 && dims_product(to->dims, n->attr->ndims, n->attr->dims) > SUM_LEAF_SHORT;
-  to->origin = n->origin;
+  to->origin = *n->origin;
   Scatter s = {.g = to,
                .attr = n->attr,
                .x = graph_cast(to, map[n->args[0]], wide ? TYPE_F64 : type),

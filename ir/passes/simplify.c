@@ -45,7 +45,7 @@ NodeId simple_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
   Simplify s = {.g = g, .n = &n};
   for (int i = 0; i < nargs; i++) s.x[i] = args[i];
   NodeId y = simplify_class[op_row(op)->cls](&s);
-  return y ? graph_broadcast(g, y, &n.dims) : raw;
+  return y ? graph_broadcast(g, y, n.dims) : raw;
 }
 
 static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeId *map,
@@ -53,16 +53,13 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   const Node *n = graph_node(from, id);
   Simplify s = {.g = to, .n = n, .once = n->nargs > 0 && uses[n->args[0]] == 1};
   for (int i = 0; i < n->nargs && i < (int)countof(s.x); i++) s.x[i] = map[n->args[i]];
-  to->origin = n->origin;
+  to->origin = *n->origin;
   bug_context("simplify", id);
   NodeId y = n->instance ? 0 : simplify_class[op_row((Op)n->op)->cls](&s);
   if (!y) return graph_copy(to, from, id, map);
-  y = graph_broadcast(to, y, &n->dims);
-  Node *found = &to->node.at[y];
-  if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
-  // The simplified node gets the name that the model gave to node n.
-  if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
-    found->origin.value = n->origin.value, found->origin.gradient_of = n->origin.gradient_of;
+  y = graph_broadcast(to, y, n->dims);
+  if (graph_node(to, y)->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
+  graph_name_as(to, y, n->origin); // the name that the model gave to node n
   return y;
 }
 

@@ -32,7 +32,7 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   if (inner == s->x[0] || !(op == OP_SUM || monoid_idempotent(op_row(op)->monoid))) return 0;
   const Node *x = graph_node(s->g, inner);
   if (op == OP_SUM && x->type != s->n->type) return 0; // a sum of bool or u8 has a wider type
-  Dims lost = list_minus(over, &x->dims), left = list_minus(over, &lost);
+  Dims lost = list_minus(over, x->dims), left = list_minus(over, &lost);
   double n;
   if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
   NodeId y = graph_reduce(s->g, op, inner, &left);
@@ -54,7 +54,7 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
   const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
-  bool apart = list_minus(&a->dims, &b->dims).n > 0 && list_minus(&b->dims, &a->dims).n > 0;
+  bool apart = list_minus(a->dims, b->dims).n > 0 && list_minus(b->dims, a->dims).n > 0;
   if (!apart && a->op != OP_WINDOW && b->op != OP_WINDOW) return 0;
   NodeId factor[2] = {x->args[0], x->args[1]};
   Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
@@ -69,7 +69,7 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   Dims all = *over;
   for (int i = 0; i < over->n; i++)
     for (int k = 0; k < 2; k++)
-      if (!dims_has(&graph_node(s->g, x.args[k])->dims, over->at[i])) return 0;
+      if (!dims_has(graph_node(s->g, x.args[k])->dims, over->at[i])) return 0;
   for (int i = 0; i < x.attr->ndims; i++)
     if (dims_has(&all, x.attr->dims[i]) || !dims_add(s->g->dims, &all, x.attr->dims[i])) return 0;
   Attr attr = {.type = x.attr->type, .ndims = all.n, .dims = all.at};
@@ -84,7 +84,7 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
     const Node *index = graph_node(g, simple_stripped(g, n->args[i]));
     NodeId y = simple_stripped(g, n->args[1 - i]);
     if (index->op == OP_INDEX && index->attr->dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
-        !dims_has(&graph_node(g, y)->dims, d))
+        !dims_has(graph_node(g, y)->dims, d))
       return y;
   }
   return 0;
@@ -136,7 +136,7 @@ static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
 
 NodeId simplify_contract(Simplify *s) {
   NodeId x[2] = {simple_stripped(s->g, s->x[0]), simple_stripped(s->g, s->x[1])};
-  Dims da = graph_node(s->g, x[0])->dims, db = graph_node(s->g, x[1])->dims;
+  Dims da = *graph_node(s->g, x[0])->dims, db = *graph_node(s->g, x[1])->dims;
   Dims over = dims_make(s->n->attr->ndims, s->n->attr->dims);
   Dims both = list_union(&da, &db), lost = list_minus(&over, &both),
        left = list_minus(&over, &lost);
@@ -180,7 +180,7 @@ static NodeId simplify_rename(Simplify *s) {
     NodeId y = rename_to(s, s->x[0], t->ndims, t->dims, t->to);
     return y == s->x[0] ? y : 0;
   }
-  Dims from = graph_node(s->g, x->args[0])->dims;
+  Dims from = *graph_node(s->g, x->args[0])->dims;
   DimId to[MAX_RANK];
   for (int i = 0; i < from.n; i++) {
     to[i] = from.at[i];

@@ -11,7 +11,7 @@
 
 static NodeId simplify_at(Simplify *s) {
   NodeId x = simple_stripped(s->g, s->x[0]);
-  return dims_has(&graph_node(s->g, x)->dims, s->n->attr->dims[0]) ? 0 : x;
+  return dims_has(graph_node(s->g, x)->dims, s->n->attr->dims[0]) ? 0 : x;
 }
 
 static NodeId simplify_collect(Simplify *s) {

@@ -72,7 +72,7 @@ NodeId window_into_sum(const Window *w, bool once) {
 // source of w. These elements may have any value.
 static NodeId loosely(const Window *w, NodeId x, int depth) {
   Node n = *graph_node(w->g, x);
-  if (!dims_has(&n.dims, w->from)) return x;
+  if (!dims_has(n.dims, w->from)) return x;
   Window in, y = *w;
   Affine f;
   bool window = n.op == OP_WINDOW && window_read(w->g, n.attr, n.args[0], 0, &in);
@@ -82,7 +82,7 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
     return in.x;
   bool point = op_row((Op)n.op)->cls == POINTWISE && !(op_row((Op)n.op)->flags & CHECKS) &&
                n.op != OP_CHECKPOINT;
-  if (!point || depth == 0 || !dims_has(&n.dims, window_tap(w))) {
+  if (!point || depth == 0 || !dims_has(n.dims, window_tap(w))) {
     y.x = x;
     return window_add(&y);
   }

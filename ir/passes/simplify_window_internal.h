@@ -40,6 +40,6 @@ NodeId window_into_sum(const Window *w, bool once);
 NodeId window_into_choice(const Window *w, bool once);
 
 static inline int64_t size_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->size; }
-static inline const Dims *dims_at(const Graph *g, NodeId x) { return &graph_node(g, x)->dims; }
+static inline const Dims *dims_at(const Graph *g, NodeId x) { return graph_node(g, x)->dims; }
 
 #endif

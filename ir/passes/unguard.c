@@ -28,16 +28,16 @@ static NodeId scan_selected(Arena *a, Graph *to, const Graph *g, NodeId scan, co
     next[k] = map[s->args[k]];
     if (carry[k] && next[k] != carry[k]) next[k] = graph_where(to, carry[0], next[k], carry[k]);
   }
-  to->origin = s->origin;
+  to->origin = *s->origin;
   return graph_add(to, OP_SCAN, s->nargs, next, s->attr);
 }
 
 static NodeId collect_selected(Graph *to, const Node *c, const NodeId *map, NodeId guard) {
   NodeId x = map[c->args[1]];
   const Node *n = graph_node(to, x);
-  NodeId zero = graph_zeros(to, (Dtype)n->type, &n->dims);
+  NodeId zero = graph_zeros(to, (Dtype)n->type, n->dims);
   NodeId args[2] = {map[c->args[0]], graph_where(to, guard, x, zero)};
-  to->origin = c->origin;
+  to->origin = *c->origin;
   return graph_add(to, OP_COLLECT, 2, args, c->attr);
 }
 
@@ -59,7 +59,7 @@ const Graph *graph_unguard(Arena *a, const Graph *g) {
     RegionId of = x->op == OP_SCAN      ? x->attr->region
                   : x->op == OP_COLLECT ? graph_node(g, x->args[0])->attr->region
                                         : 0;
-    to->origin = x->origin;
+    to->origin = *x->origin;
     if (!of || !region_get(g, of)->guarded)
       map[n] = graph_copy(to, g, n, map);
     else if (x->op == OP_SCAN)

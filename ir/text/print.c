@@ -267,7 +267,7 @@ static void put_dim_table(const Out *o) {
   bool *used = arena_array(o->a, bool, dim_count(g->dims) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    mark(used, node->dims.n, node->dims.at);
+    mark(used, node->dims->n, node->dims->at);
     mark(used, node->attr->ndims, node->attr->dims);
     mark(used, node->attr->nto, node->attr->to);
   }
@@ -343,7 +343,7 @@ static void put_train(const Out *o, const TrainSpec *t) {
 
 static void put_attr(const Out *o, const Node *n) {
   const RecordField *always = n->op == OP_CONST ? &node_record.field[NODE_NUM] : NULL;
-  const NodeText text = {*n->attr, n->instance, n->origin};
+  const NodeText text = {*n->attr, n->instance, *n->origin};
   if (put_fields(o, &node_record, &text, " {", always)) put(o, "}");
 }
 
@@ -365,9 +365,9 @@ static void put_node(const Out *o, NodeId id, const char *note) {
   put(o, ")");
   put_attr(o, n);
   put(o, " : %s", dtype_text((Dtype)n->type));
-  put_dims(o, n->dims.n, n->dims.at);
+  put_dims(o, n->dims->n, n->dims->at);
   if (note) put(o, "  @ %s", escaped(o, note, false));
-  put_origin(o, n->origin.pos, n->origin.value, n->origin.why);
+  put_origin(o, n->origin->pos, n->origin->value, n->origin->why);
 }
 
 static void put_name(const Out *o, const Name *n) {

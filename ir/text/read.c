@@ -341,11 +341,11 @@ static bool read_op(Reader *r, Line *l) {
 static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, NodeId want) {
   const Node *n = graph_node(r->g, id);
   if (id != want) return scan_fail(&r->s, at, "the node is equal to %%%u", id);
-  if (n->type == l->n.attr.type && n->dims.n == l->rank &&
-      memcmp(n->dims.at, l->shape, l->rank * sizeof l->shape[0]) == 0)
+  if (n->type == l->n.attr.type && n->dims->n == l->rank &&
+      memcmp(n->dims->at, l->shape, l->rank * sizeof l->shape[0]) == 0)
     return true;
   return scan_fail(&r->s, at, "the node is %s[%s]", dtype_text((Dtype)n->type),
-                   dims_text(r->s.arena, r->g->dims, &n->dims));
+                   dims_text(r->s.arena, r->g->dims, n->dims));
 }
 
 // Returns "w" for the name "grad(w)". Returns NULL if the name has another form or is NULL. Graph

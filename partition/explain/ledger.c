@@ -32,11 +32,11 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, CollSizes *sizes, ui
     const Node *value = coll_moved_value(from->graph, n);
     LedgerPart *part = &row.part[k];
     *part = (LedgerPart){.value = coll_value_name(from->graph, n),
-                         .unnamed = !value->origin.value,
-                         .gradient_of = value->origin.gradient_of,
-                         .node = n->origin.of,
-                         .reader = n->origin.reader,
-                         .why = n->origin.why,
+                         .unnamed = !value->origin->value,
+                         .gradient_of = value->origin->gradient_of,
+                         .node = n->origin->of,
+                         .reader = n->origin->reader,
+                         .why = n->origin->why,
                          .user = ""};
     part->bytes = coll_call_bytes(sizes, &b->node[k], 1);
     if (part->reader)

@@ -64,7 +64,7 @@ static void remove_axes(Axes *from, Axes gone) {
 // Calls `visit` with each dim of the contraction: those of its result, and those that it sums.
 static void each_dim(const Graph *g, const Node *n, void (*visit)(void *with, const Dim *d),
                      void *with) {
-  for (int i = 0; i < n->dims.n; i++) visit(with, dim_get(g->dims, n->dims.at[i]));
+  for (int i = 0; i < n->dims->n; i++) visit(with, dim_get(g->dims, n->dims->at[i]));
   for (int i = 0; i < n->attr->ndims; i++) visit(with, dim_get(g->dims, n->attr->dims[i]));
 }
 
@@ -83,9 +83,9 @@ static Axes unsplit_axes(const Graph *g, const Node *n) {
 // none of its dims: its arguments are partial sums there, so that processors do not compute alike.
 static Axes partial_axes(const Placement *p, const Node *n, Axes unsplit) {
   Axes out = {0};
-  if (!n->origin.of) return out;
+  if (!n->origin->of) return out;
   for (int i = 0; i < unsplit.n; i++)
-    if (axes_has(p->computed[n->origin.of]->partial, unsplit.at[i]))
+    if (axes_has(p->computed[n->origin->of]->partial, unsplit.at[i]))
       out.at[out.n++] = unsplit.at[i];
   return out;
 }
@@ -110,7 +110,7 @@ static void add_unsplit(void *with, const Dim *d) {
 // Adds contraction n to the group of the axes, if there are any.
 static void add_work(Arena *a, const Graph *lowered, NodeId n, Axes axes, AlikeList *list) {
   const Node *node = graph_node(lowered, n);
-  const Origin *o = &node->origin;
+  const Origin *o = node->origin;
   if (!axes.n) return;
   Alike *g = group_of(a, list, axes);
   double flops =

@@ -10,7 +10,7 @@
 static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   const Node *node = graph_node(p->g, reader);
   int k = sharding_dim_of(p->result.computed[reader], axis);
-  if (k >= 0) return node->dims.at[k];
+  if (k >= 0) return node->dims->at[k];
   for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
     if (axes_has(p->inner[reader][i], axis)) return node->attr->dims[i];
   return 0;
@@ -30,7 +30,7 @@ static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader
     return;
   }
   const Node *node = graph_node(p->g, reader);
-  int k = dims_index(&graph_node(p->g, of)->dims, whole);
+  int k = dims_index(graph_node(p->g, of)->dims, whole);
   for (int i = 0; i < node->nargs && k >= 0; i++)
     if (node->args[i] == of && dim_role_of(p->g, reader, i, k).kind == ROLE_FULL)
       out->why = arena_printf(a, "%s takes %s in full", op_row((Op)node->op)->text,
@@ -76,7 +76,7 @@ static void explain_gathered(Arena *a, const Placer *p, const Graph *low, Ledger
 // Explains the splits of dims that the collective call of `part` adds. Sets the layout rule that
 // asks for these splits.
 static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *part) {
-  const Dims *dims = &graph_node(p->g, part->node)->dims;
+  const Dims *dims = graph_node(p->g, part->node)->dims;
   for (int i = 0; i < part->wants.dims.n; i++) {
     const Dim *block = dim_get(low->dims, part->wants.dims.at[i]);
     Axes before = axes_of(low, &part->has.dims, block->whole);
@@ -101,8 +101,8 @@ static void explain_halo(const Placer *p, const Graph *low, const Node *halo, Le
 void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, LedgerPart *out) {
   const Node *node = graph_node(low, moved);
   bool reduces = node->op == OP_ALL_REDUCE || node->op == OP_REDUCE_SCATTER;
-  out->has = (LedgerSide){.dims = graph_node(low, node->args[0])->dims, .rule = -1};
-  out->wants = (LedgerSide){.dims = node->dims, .rule = -1};
+  out->has = (LedgerSide){.dims = *graph_node(low, node->args[0])->dims, .rule = -1};
+  out->wants = (LedgerSide){.dims = *node->dims, .rule = -1};
   if (reduces) out->has.partial = node->attr->axes, out->has.monoid = node->attr->monoid;
   if (!out->node) return;
   int axis = node->attr->axes.at[0];

@@ -8,14 +8,14 @@
 // Returns whether node n sums over dim d: an argument has it and the result lacks it.
 static bool sums(const Graph *g, NodeId n, DimId d) {
   const Node *x = graph_node(g, n);
-  return (x->op == OP_CONTRACT || x->op == OP_SUM) && !dims_has(&x->dims, d);
+  return (x->op == OP_CONTRACT || x->op == OP_SUM) && !dims_has(x->dims, d);
 }
 
 // Returns the name of node n for messages.
 static const char *name_of(const Placer *p, NodeId n) {
   const Subject *s = &p->graph->subject[n];
   if (s->name) return s->name;
-  const char *value = graph_node(p->g, n)->origin.value;
+  const char *value = graph_node(p->g, n)->origin->value;
   return value ? value : node_source_name(p->g, n);
 }
 
@@ -26,7 +26,7 @@ static const char *argument_name(Arena *a, const Placer *p, NodeId n, const char
   const char *name = name_of(p, n);
   if (strcmp(name, of) != 0) return name;
   return arena_printf(a, "%s at line %u", node_source_name(p->g, n),
-                      graph_node(p->g, n)->origin.pos.line);
+                      graph_node(p->g, n)->origin->pos.line);
 }
 
 // Returns the name of an argument of contraction n for messages, with its dims if another argument
@@ -38,7 +38,7 @@ static const char *argument_text(Arena *a, const Placer *p, NodeId n, int arg) {
   for (int i = 0; i < x->nargs; i++)
     alike |= i != arg && !strcmp(argument_name(a, p, x->args[i], of), name);
   if (!alike) return name;
-  const Dims *dims = &graph_node(p->g, x->args[arg])->dims;
+  const Dims *dims = graph_node(p->g, x->args[arg])->dims;
   return arena_printf(a, "%s[%s]", name, dims_text(a, p->g->dims, dims));
 }
 
@@ -49,7 +49,7 @@ static const char *rather_than_reducing(Arena *a, const Placer *p, const LedgerP
   const Graph *g = p->g;
   const Sharding *s = p->result.computed[part->node];
   int k = c->axes.n ? sharding_dim_of(s, c->axes.at[0]) : -1;
-  if (!part->reader || k < 0 || !sums(g, part->reader, graph_node(g, part->node)->dims.at[k]))
+  if (!part->reader || k < 0 || !sums(g, part->reader, graph_node(g, part->node)->dims->at[k]))
     return NULL;
   int64_t bytes = sharding_bytes(g, part->reader, p->result.computed[part->reader]);
   return arena_printf(a, "rather than reducing %s (%s)", name_of(p, part->reader),
@@ -67,7 +67,7 @@ static const char *rather_than_gathering(Arena *a, const Placer *p, const Ledger
   for (int i = 0; i < x->nargs; i++) {
     const Sharding *s = p->result.settled[x->args[i]];
     int k = c->axes.n ? sharding_dim_of(s, c->axes.at[0]) : -1;
-    if (k < 0 || !sums(g, part->node, graph_node(g, x->args[i])->dims.at[k])) continue;
+    if (k < 0 || !sums(g, part->node, graph_node(g, x->args[i])->dims->at[k])) continue;
     int64_t whole = sharding_bytes(g, x->args[i], s) * c->group;
     list = arena_printf(a, "%s%s%s (%s)", list, *list ? " and " : "",
                         argument_text(a, p, part->node, i),

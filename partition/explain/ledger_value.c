@@ -59,7 +59,7 @@ static NamedNodes named_nodes(Arena *a, const Placer *p) {
 // Returns the size, the blocks and the axes of dim k of node n, in the settled sharding (the one
 // that readers see).
 static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
-  const Dim *d = dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k]);
+  const Dim *d = dim_get(p->g->dims, graph_node(p->g, n)->dims->at[k]);
   Axes split = p->result.settled[n]->split[k];
   ValueDim out = {.name = d->name,
                   .size = d->size,
@@ -67,10 +67,10 @@ static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
                   .axes = split,
                   .rule = -1};
   if (split.n)
-    out.rule = placement_rule(&p->result, n, graph_node(p->g, n)->dims.at[k], split.at[0]);
+    out.rule = placement_rule(&p->result, n, graph_node(p->g, n)->dims->at[k], split.at[0]);
   if (split.n && graph_node(p->g, n)->op == OP_PIN)
     out.rule = -1,
-    out.why = arena_printf(a, "layout(...) at line %u", graph_node(p->g, n)->origin.pos.line);
+    out.why = arena_printf(a, "layout(...) at line %u", graph_node(p->g, n)->origin->pos.line);
   if (split.n && out.rule < 0 && !out.why) out.why = "as its arguments and users";
   return out;
 }
@@ -103,9 +103,9 @@ static Axes partial_for_all(const Placer *p, NodeId n) {
 // Returns the number of nodes of the backward pass that read the value of forward node n.
 static uint32_t backward_uses(const Placer *p, NodeId n) {
   uint32_t count = 0;
-  if (graph_node(p->g, n)->origin.backward) return 0;
+  if (graph_node(p->g, n)->origin->backward) return 0;
   for (const Read *r = reads_of(p, n); r->node; r++)
-    if (graph_node(p->g, r->node)->origin.backward && r[1].node != r->node) count++;
+    if (graph_node(p->g, r->node)->origin->backward && r[1].node != r->node) count++;
   return count;
 }
 
@@ -120,15 +120,15 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                       .kind = kind,
                       .node = n,
                       .type = (Dtype)node->type,
-                      .pos = node->origin.pos,
-                      .ndims = node->dims.n,
+                      .pos = node->origin->pos,
+                      .ndims = node->dims->n,
                       .partial = p->result.computed[n]->partial,
                       .monoid = p->result.computed[n]->monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
   v.same = replicated_axes(p->g->mesh, &settled);
-  v.computed = sharding_text(a, p->g, &node->dims, p->result.computed[n]);
-  v.seen = sharding_text(a, p->g, &node->dims, &settled);
+  v.computed = sharding_text(a, p->g, node->dims, p->result.computed[n]);
+  v.seen = sharding_text(a, p->g, node->dims, &settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, l->diag, n);
   v.bytes = node_bytes(p->g, n);
@@ -208,7 +208,7 @@ int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *na
   const Graph *g = l->placement->graph;
   for (int backward = 0; backward < 2; backward++)
     for (NodeId n = graph_count(g); n > 0; n--) {
-      const Origin *o = &graph_node(g, n)->origin;
+      const Origin *o = graph_node(g, n)->origin;
       if (!o->value || o->backward != backward || strcmp(o->value, name) != 0) continue;
       v->at[v->n] = value_of(a, l, name, VALUE_COMPUTED, n);
       add_rows(a, l, &v->at[v->n]);
@@ -241,12 +241,12 @@ static const char *user_text(Arena *a, const Graph *g, const Read *r) {
   bool scan = x && x->op == OP_SCAN;
   if (!scan && !(x && x->op == OP_CARRY)) return reader_text(a, g, r);
   const Region *region = region_get(g, x->attr->region);
-  const char *name = scan ? NULL : x->origin.value;
+  const char *name = scan ? NULL : x->origin->value;
   for (NodeId n = 1; scan && n <= graph_count(g) && !name; n++) {
     const Node *carry = graph_node(g, n);
     if (carry->op == OP_CARRY && carry->attr->region == x->attr->region &&
         (int)carry->attr->carry == r->arg)
-      name = carry->origin.value;
+      name = carry->origin->value;
   }
   return arena_printf(a, "the %s step of the scan over %s at line %u%s%s", scan ? "next" : "first",
                       dim_get(g->dims, region->t)->name, region->pos.line, name ? ", as " : "",
@@ -263,12 +263,12 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
     Sharding need = need_of(p, r);
     ValueUse use = {.node = r->node,
                     .user = user_text(a, p->g, r),
-                    .wants = sharding_text(a, p->g, &graph_node(p->g, v->node)->dims, &need),
+                    .wants = sharding_text(a, p->g, graph_node(p->g, v->node)->dims, &need),
                     .times = 1,
                     .converts = !sharding_equal(&need, p->result.computed[v->node])};
     if (r->node) {
       const Subject *subject = &p->graph->subject[r->node];
-      const Origin *o = &graph_node(p->g, r->node)->origin;
+      const Origin *o = graph_node(p->g, r->node)->origin;
       use.of = subject->name ? subject->name : o->value;
       use.gradient = subject->name ? subject->gradient_of : o->gradient_of;
       use.backward = o->backward;
@@ -302,7 +302,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   ValueUse *use = explained_uses(a, l, v, &n);
   for (uint32_t i = 0; i < n; i++) {
     const ValueUse *u = &use[i];
-    const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin.why : NULL;
+    const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin->why : NULL;
     const char *what = why && !strcmp(why, "optimizer") ? "the update of "
                        : why && !strcmp(why, "norm")    ? ""
                        : u->backward && !u->gradient    ? "the gradient of "
@@ -342,11 +342,11 @@ static void put_computed_splits(FILE *f, const Ledger *l, const ExplainedValue *
 static void put_pins(FILE *f, const Ledger *l, const ExplainedValue *v) {
   const Graph *g = l->placement->graph;
   if (graph_node(g, v->node)->op == OP_PIN)
-    fprintf(f, "  pinned by layout(...) at line %u\n", graph_node(g, v->node)->origin.pos.line);
+    fprintf(f, "  pinned by layout(...) at line %u\n", graph_node(g, v->node)->origin->pos.line);
   for (const Read *r = reads_of(placer_of(l->placement), v->node); r->node; r++)
     if (graph_node(g, r->node)->op == OP_PIN)
       fprintf(f, "  pinned after it is computed, by layout(...) at line %u\n",
-              graph_node(g, r->node)->origin.pos.line);
+              graph_node(g, r->node)->origin->pos.line);
 }
 
 // Returns the number of conversions that readers of v request.
@@ -381,9 +381,9 @@ static const char *moved_part(Arena *a, const Ledger *l, const LedgerRow *row,
     const LedgerPart *p = &row->part[k];
     if (strcmp(p->value, v->name) != 0 || !p->node) continue;
     const Node *x = graph_node(g, p->node);
-    if (p->node == v->node || dims_equal(&x->dims, &graph_node(g, v->node)->dims)) return "";
+    if (p->node == v->node || dims_equal(x->dims, graph_node(g, v->node)->dims)) return "";
     return arena_printf(a, "of %s[%s] at line %u; ", node_source_name(g, p->node),
-                        dims_text(a, g->dims, &x->dims), x->origin.pos.line);
+                        dims_text(a, g->dims, x->dims), x->origin->pos.line);
   }
   return "";
 }
@@ -422,7 +422,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   FILE *f = stream_begin(&text);
   const char *place = ledger_place(a, l, v->pos);
   fprintf(f, "%s[%s]%s%s  %s, %s, %lld B, %lld B a processor\n", v->name,
-          dims_text(a, g->dims, &graph_node(g, v->node)->dims), *place ? "  " : "", place,
+          dims_text(a, g->dims, graph_node(g, v->node)->dims), *place ? "  " : "", place,
           value_kinds[v->kind], dtype_text(v->type), (long long)v->bytes,
           (long long)v->block_bytes);
   fprintf(f, "  computed: %s\n  seen by its uses: %s\n  because: %s\n", v->computed, v->seen,

@@ -59,7 +59,7 @@ static const char *use_text(const Lower *l, const Read *user, const char *how) {
 }
 
 static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
-  const Dims *dims = &graph_node(l->g, n)->dims;
+  const Dims *dims = graph_node(l->g, n)->dims;
   if (s->to < 0) return "in full";
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
@@ -67,10 +67,10 @@ static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
 // Returns what a conversion of several dims at once makes: "in full", "as b/rows d/cols".
 static const char *sharding_after(const Lower *l, NodeId n, const Sharding *s) {
   bool splits = false;
-  for (int k = 0; k < graph_node(l->g, n)->dims.n; k++) splits |= s->split[k].n > 0;
+  for (int k = 0; k < graph_node(l->g, n)->dims->n; k++) splits |= s->split[k].n > 0;
   if (!splits && !s->partial.n) return "in full";
   return arena_printf(l->scratch, "as %s",
-                      sharding_text(l->scratch, l->g, &graph_node(l->g, n)->dims, s));
+                      sharding_text(l->scratch, l->g, graph_node(l->g, n)->dims, s));
 }
 
 static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, const Read *user) {
@@ -89,14 +89,14 @@ static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, cons
   if (s->from < 0)
     return arena_printf(a, "it is split otherwise over %s; %s", axes,
                         use_text(l, user, sharding_after(l, n, &s->sharding)));
-  const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
+  const char *dim = dim_get(g->dims, graph_node(g, n)->dims->at[s->from])->name;
   return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
 }
 
 // -- conversions --------------------------------------------------------------------------------
 
 static DimId block_of(const Lower *l, NodeId n, int k, const Sharding *s) {
-  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->split[k]);
+  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims->at[k], s->split[k]);
 }
 
 static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
@@ -111,7 +111,7 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
   if (s->to >= 0 && s->to != gone)
     from[attr.ndims++] = block_of(l, n, s->to, before),
     to[attr.nto++] = block_of(l, n, s->to, &s->sharding);
-  for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
+  for (int k = 0; k < node->dims->n && s->op == OP_PERMUTE && gone < 0;
        k++) // a permute may change several dims
     if (!axes_equal(before->split[k], s->sharding.split[k]))
       from[attr.ndims++] = block_of(l, n, k, before),
@@ -120,12 +120,12 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
                  s->op == OP_REDUCE_SCATTER; // a sum belongs to computing the value, so a backward
                                              // reader does not make it backward
   if (reduces) attr.monoid = before->monoid;
-  l->out->origin = node->origin;
+  l->out->origin = *node->origin;
   l->out->origin.of = n;
   l->out->origin.reader = user->node;
   l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
   name_origin(l, n, &l->out->origin);
-  if (!reduces && user->node && graph_node(l->g, user->node)->origin.backward)
+  if (!reduces && user->node && graph_node(l->g, user->node)->origin->backward)
     l->out->origin.backward = true;
   return reduces || s->op == OP_TO_PARTIAL ? graph_add(l->out, s->op, 1, &value, &attr)
                                            : lower_below(l->out, s->op, value, &attr);
@@ -136,7 +136,7 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
 static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   Dtype type = (Dtype)graph_node(l->g, n)->type;
   if (s->partial.n || graph_node(l->out, value)->type == type) return value;
-  l->out->origin = graph_node(l->g, n)->origin;
+  l->out->origin = *graph_node(l->g, n)->origin;
   return graph_cast(l->out, value, type);
 }
 
@@ -144,8 +144,8 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
 static NodeId mark_kept(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   if (!place_is_kept(l->p, n, s)) return value;
   NodeId mark = l->p->graph->mark[n];
-  l->out->origin = graph_node(l->g, mark)->origin;
-  l->out->origin.value = graph_node(l->g, n)->origin.value;
+  l->out->origin = *graph_node(l->g, mark)->origin;
+  l->out->origin.value = graph_node(l->g, n)->origin->value;
   l->out->origin.of = l->out->origin.reader = n;
   return graph_unary(l->out, OP_CHECKPOINT, value);
 }
@@ -181,14 +181,14 @@ static Attr map_attr(Lower *l, NodeId n) {
   Attr attr = *node->attr;
   const Sharding *at = l->p->result.computed[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
-  attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
+  attr.to = map_dims(l, attr.nto, attr.to, node->dims, at);
   OpClass cls = op_row((Op)node->op)->cls;
   if (cls == SOURCE || node->op == OP_BROADCAST)
-    attr.dims = map_dims(l, attr.ndims, attr.dims, &node->dims, at);
+    attr.dims = map_dims(l, attr.ndims, attr.dims, node->dims, at);
   bool moves = node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE;
   if (moves || ((cls == WINDOW || cls == ORDERED) && !node_inner(node))) {
     Sharding need = read_sharding(l->p, n, 0);
-    attr.dims = map_dims(l, attr.ndims, attr.dims, &graph_node(l->g, node->args[0])->dims, &need);
+    attr.dims = map_dims(l, attr.ndims, attr.dims, graph_node(l->g, node->args[0])->dims, &need);
   }
   return attr;
 }
@@ -246,9 +246,9 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
 static Origin halo_origin(const Lower *l, NodeId n, const Attr *attr) {
   NodeId source = graph_node(l->g, n)->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);
-  Origin o = graph_node(l->g, source)->origin;
+  Origin o = *graph_node(l->g, source)->origin;
   name_origin(l, source, &o);
-  o.backward |= graph_node(l->g, n)->origin.backward;
+  o.backward |= graph_node(l->g, n)->origin->backward;
   o.of = source;
   o.reader = n;
   o.why = NULL;
@@ -272,10 +272,10 @@ static NodeId lower_node(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
   NodeId args[MAX_ARGS];
   versions_read(&l->versions, n, args);
-  l->out->origin = node->origin;
+  l->out->origin = *node->origin;
   l->out->origin.of = l->out->origin.reader = n;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr->decl) {
-    Dims dims = sharding_dims(l->g, &node->dims, l->p->result.computed[n]);
+    Dims dims = sharding_dims(l->g, node->dims, l->p->result.computed[n]);
     return graph_decl_node_over(l->out, node->attr->decl, &dims);
   }
   Attr attr = map_attr(l, n);
@@ -310,7 +310,7 @@ Graph *lower(Arena *a, const Placement *placement) {
     if (p->graph->marked[n]) continue;
     NodeId node = lower_node(&l, n);
     const Sharding *at = placement->computed[n];
-    Dims want = sharding_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
+    Dims want = sharding_dims(g, graph_node(g, n)->dims, at), got = *graph_node(l.out, node)->dims;
     if (!dims_equal(&want, &got))
       BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
     version_add(&l.versions, n, at, mark_kept(&l, n, node, at));

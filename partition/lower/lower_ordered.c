@@ -64,7 +64,7 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   x = graph_cast(g, x, type);
   NodeId local = graph_add(g, op, 1, &x, attr);
   NodeId total = graph_reduce(g, reduction(m), x, &along);
-  Dims to = graph_node(g, total)->dims;
+  Dims to = *graph_node(g, total)->dims;
   if (!dims_add(g->dims, &to, part)) BUG("totals have too many dims");
   total = graph_broadcast(g, total, &to);
   total = gather(g, total, part, parts, axes,

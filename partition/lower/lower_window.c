@@ -46,12 +46,12 @@ NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
   }
   Origin own = g->origin;
   if (n) {
-    const Origin *o = &graph_node(g, x)->origin;
+    const Origin *o = graph_node(g, x)->origin;
     g->origin.value = o->value, g->origin.gradient_of = o->gradient_of, g->origin.pos = o->pos;
   }
   x = graph_add(g, op, 1, &x, attr);
   while (n-- > 0) {
-    g->origin = graph_node(g, above[n])->origin;
+    g->origin = *graph_node(g, above[n])->origin;
     Attr window = *graph_node(g, above[n])->attr;
     x = graph_add(g, OP_WINDOW, 1, &x, &window);
   }

@@ -8,11 +8,11 @@
 static void block_elements(const Graph *g, const Node *n, double *held, double *valid) {
   for (int64_t r = 0; r < mesh_size(g->mesh); r++) {
     double block = 1, own = 1;
-    for (int i = 0; i < n->dims.n; i++) {
-      const Dim *d = dim_get(g->dims, n->dims.at[i]);
+    for (int i = 0; i < n->dims->n; i++) {
+      const Dim *d = dim_get(g->dims, n->dims->at[i]);
       block *= (double)d->size;
       own *=
-          (double)dim_valid(g->dims, g->mesh, n->dims.at[i], r, dim_get(g->dims, d->whole)->size);
+          (double)dim_valid(g->dims, g->mesh, n->dims->at[i], r, dim_get(g->dims, d->whole)->size);
     }
     *held += block;
     *valid += own;
@@ -36,7 +36,7 @@ static double flops_beyond(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CONTRACT) continue;
-    double within = share_within(g, node->dims.n, node->dims.at) *
+    double within = share_within(g, node->dims->n, node->dims->at) *
                     share_within(g, node->attr->ndims, node->attr->dims);
     flops += (1 - within) * (double)contract_flops(g, n, NULL, NULL) *
              (double)region_times(g, node->region);

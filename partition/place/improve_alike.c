@@ -22,8 +22,8 @@ static uint64_t own_hash(const Improve *m, NodeId n) {
   const Node *node = graph_node(m->g, n);
   const Request *w = m->p->request[n];
   uint64_t h = hash_word(hash_word(FNV_START, node->op), node->type);
-  for (int k = 0; k < node->dims.n; k++) {
-    h = hash_word(h, (uint64_t)dim_get(m->g->dims, node->dims.at[k])->size);
+  for (int k = 0; k < node->dims->n; k++) {
+    h = hash_word(h, (uint64_t)dim_get(m->g->dims, node->dims->at[k])->size);
     h = hash_word(axes_hash(axes_hash(h, w->hard[k]), w->soft[k]), w->replicated[k]);
   }
   for (int i = 0; i < node_inner(node); i++)

@@ -12,7 +12,7 @@
 // Returns whether carry n may be split over the axis along dim k (-1: along none).
 static bool may_split(const Improve *m, NodeId n, int axis, int k) {
   const Request *w = m->p->request[n];
-  for (int i = 0; i < graph_node(m->g, n)->dims.n; i++)
+  for (int i = 0; i < graph_node(m->g, n)->dims->n; i++)
     if (axes_has(w->hard[i], axis)) return false; // a rule decides
   return k < 0 || split_possible(m->p, n, k, axis);
 }
@@ -65,7 +65,7 @@ void improve_carries(Improve *m, int axis) {
     if (node->op != OP_CARRY || !m->p->graph->next[n] || !may_split(m, n, axis, -1)) continue;
     bool kept = move_loop(m, n, axis);
     int now = sharding_dim_of(m->p->result.computed[n], axis);
-    for (int k = -1; k < node->dims.n && !kept && trial_has_room(m); k++)
+    for (int k = -1; k < node->dims->n && !kept && trial_has_room(m); k++)
       kept = k != now && may_split(m, n, axis, k) && move_carry(m, n, axis, k);
     improve_judge(m);
   }

@@ -20,7 +20,7 @@ static void add_dim(Needs *x, int k) {
 // the block. `split`: the axes that split dim j. The processor that reads most counts.
 static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   const Node *node = graph_node(m->g, u);
-  int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
+  int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims->at[j])->size,
           own = block_length(m->g->mesh, whole, split);
   Footprint x = window_footprint(m->p, u);
   x.tap_axes = (Axes){0}; // the estimate ignores splits of the positions within a window (taps)
@@ -39,17 +39,17 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
 static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
-  const Dims *dims = &graph_node(m->g, n)->dims;
+  const Dims *dims = graph_node(m->g, n)->dims;
   for (const Read *u = reads_of(p, window); u->node; u++) {
     Sharding need = need_of(p, u);
     if (depth && graph_node(m->g, u->node)->op == OP_WINDOW)
       add_needs_behind(m, n, u->node, r, depth - 1);
     for (int a = 0; a < m->g->mesh->naxes; a++) {
       int have = sharding_dim_of(p->result.settled[window], a), k = sharding_dim_of(&need, a);
-      if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
-          !window_passes_dim(node, node->dims.at[have]))
+      if (have < 0 || k == have || dims_index(dims, node->dims->at[have]) < 0 ||
+          !window_passes_dim(node, node->dims->at[have]))
         continue;
-      add_dim(&r->axis[a], k < 0 ? -1 : dims_index(dims, node->dims.at[k]));
+      add_dim(&r->axis[a], k < 0 ? -1 : dims_index(dims, node->dims->at[k]));
     }
   }
 }
@@ -57,7 +57,7 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
 enum { MAX_WINDOWS = 4 }; // depth to which windows of windows are followed
 
 static void add_window(const Improve *m, NodeId n, const Read *u, const Sharding *need, Reads *r) {
-  for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) {
+  for (int j = 0; j < graph_node(m->g, n)->dims->n; j++) {
     if (!need->split[j].n || !placed_role(m->p, u->node, u->arg, j).halo) continue;
     double share = halo_share(m, u->node, j, need->split[j]);
     if (share > r->halo[j]) r->halo[j] = share;
@@ -168,12 +168,12 @@ static bool counts_below(const Improve *m, NodeId n, int axis) {
   if (node->op != OP_WINDOW) return false;
   int k = sharding_dim_of(m->p->result.settled[n], axis);
   return k >= 0 && !axes_has(m->p->result.computed[n]->partial, axis) &&
-         window_passes_dim(node, node->dims.at[k]);
+         window_passes_dim(node, node->dims->at[k]);
 }
 
 static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
   double share = 0;
-  for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) share += r->halo[j];
+  for (int j = 0; j < graph_node(m->g, n)->dims->n; j++) share += r->halo[j];
   if (share <= 0) return 0;
   return share * (double)sharding_bytes(m->g, n, m->p->result.settled[n]) *
          (double)region_times(m->g, graph_node(m->g, n)->region);

@@ -35,14 +35,14 @@ static const char *rule_text(const Placer *p, const Diag *diag, const LayoutRule
 static const char *said_by(const Placer *p, const Diag *diag, NodeId n, int k, int axis) {
   const Request *w = p->request[n];
   const Node *node = graph_node(p->g, n);
-  const char *dim = dim_get(p->g->dims, node->dims.at[k])->name, *on = p->g->mesh->axis[axis].name;
+  const char *dim = dim_get(p->g->dims, node->dims->at[k])->name, *on = p->g->mesh->axis[axis].name;
   if (node->op == OP_PIN)
     return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim, on,
-                        node->origin.pos.line);
+                        node->origin->pos.line);
   int rule = axes_has(w->hard[k], axis)   ? w->rule[k]
              : axes_has(w->soft[k], axis) ? w->soft_rule[axis]
                                           : 0;
-  if (rule) return rule_text(p, diag, &p->result.layout->rule[rule - 1], node->dims.at[k]);
+  if (rule) return rule_text(p, diag, &p->result.layout->rule[rule - 1], node->dims->at[k]);
   return arena_printf(p->arena, "%s over %s (as its %s)", dim, on,
                       node->nargs ? "arguments or users" : "users");
 }
@@ -59,7 +59,7 @@ static const char *passed_sums(const Placer *p, NodeId n) {
     const Node *sum = graph_node(p->g, begin);
     text = arena_printf(p->arena, "%s%s%s is summed over %s at line %u", text, *text ? "; " : "",
                         dim_get(p->g->dims, sum->attr->dims[inner])->name,
-                        p->g->mesh->axis[partial.at[i]].name, sum->origin.pos.line);
+                        p->g->mesh->axis[partial.at[i]].name, sum->origin->pos.line);
   }
   return text;
 }
@@ -69,7 +69,7 @@ const char *placement_why(const Placement *placement, const Diag *diag, NodeId n
   const Node *node = graph_node(p->g, n);
   const Sharding *at = p->result.computed[n], *settled = p->result.settled[n];
   const char *text = "", *before = "";
-  for (int k = 0; k < node->dims.n; k++)
+  for (int k = 0; k < node->dims->n; k++)
     for (int i = 0; i < settled->split[k].n; i++) {
       const char *said = said_by(p, diag, n, k, settled->split[k].at[i]);
       if (!strcmp(said, before)) continue; // one rule for several axes
@@ -91,7 +91,7 @@ const char *placement_why(const Placement *placement, const Diag *diag, NodeId n
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
   const Placer *p = placer_of(placement);
   const Node *node = graph_node(p->g, n);
-  int k = dims_index(&node->dims, d);
+  int k = dims_index(node->dims, d);
   const Sharding *either[] = {p->result.settled[n], p->result.computed[n]};
   for (size_t i = 0; k >= 0 && i < countof(either); i++)
     if (axes_has(either[i]->split[k], axis)) return either[i]->rule[axis] - 1;
@@ -214,5 +214,5 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
 
 const char *placement_note(const void *placement, NodeId n) {
   const Placer *p = placer_of(placement);
-  return sharding_text(p->arena, p->g, &graph_node(p->g, n)->dims, p->result.computed[n]);
+  return sharding_text(p->arena, p->g, graph_node(p->g, n)->dims, p->result.computed[n]);
 }

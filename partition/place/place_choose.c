@@ -58,7 +58,7 @@ static NodeId source_of(const Choice *c, int i) {
 
 static int source_slot(const Choice *c, int i, int j) {
   if (i < c->n->nargs) return slot_of(c, placed_role(c->placer, c->id, i, j));
-  return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
+  return dims_index(c->n->dims, graph_node(c->g, source_of(c, i))->dims->at[j]);
 }
 
 static void note_split(Choice *c, int i, int j, Axes split) {
@@ -80,7 +80,7 @@ static bool collect(Choice *c) {
   memset(c->have, -1, sizeof c->have);
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
+    for (int j = 0; j < graph_node(c->g, arg)->dims->n; j++) {
       Axes split = c->placer->result.settled[arg]->split[j];
       if (!split.n) continue;
       note_split(c, i, j, split);
@@ -106,13 +106,13 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     int have = split_dim(c, i, axis), want = -1;
     if (have < 0) continue;
     NodeId arg = source_of(c, i);
-    int ndims = graph_node(c->g, arg)->dims.n;
+    int ndims = graph_node(c->g, arg)->dims->n;
     const Sharding *settled = c->placer->result.settled[arg];
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have == want) continue;
     if (want < 0 &&
-        place_is_gathered(c->placer, arg, graph_node(c->g, arg)->dims.at[have], axis, c->id))
+        place_is_gathered(c->placer, arg, graph_node(c->g, arg)->dims->at[have], axis, c->id))
       continue;
     double bytes = (double)sharding_bytes(c->g, arg, settled) *
                    (double)region_times(c->g, graph_node(c->g, arg)->region);
@@ -126,7 +126,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
 static double result_bytes(const Choice *c) {
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(c->g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
-    double n = (double)dim_get(c->g->dims, c->n->dims.at[k])->size;
+    double n = (double)dim_get(c->g->dims, c->n->dims->at[k])->size;
     for (int a = 0; a < c->g->mesh->naxes; a++)
       if (c->slot[a] == k) n /= (double)c->g->mesh->axis[a].size;
     bytes *= n;
@@ -206,7 +206,7 @@ static bool gathers_once(const Choice *c, int axis) {
 
 bool split_possible(const Placer *p, NodeId n, int k, int axis) {
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
-  return dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k])->size >=
+  return dim_get(p->g->dims, graph_node(p->g, n)->dims->at[k])->size >=
              p->g->mesh->axis[axis].size &&
          !p->request[n]->replicated[k] && split_allowed(p->g, n, k, one).n;
 }
@@ -318,10 +318,10 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   Sharding settled = *at;
   settled.partial = (Axes){0};
   settled.monoid = MONOID_NONE;
-  for (int k = 0; k < node->dims.n; k++)
+  for (int k = 0; k < node->dims->n; k++)
     if (w->replicated[k]) settled.split[k] = (Axes){0};
   bool taken[MAX_AXES] = {false};
-  for (int k = 0; k < node->dims.n; k++)
+  for (int k = 0; k < node->dims->n; k++)
     for (int i = 0; i < w->hard[k].n; i++) {
       int axis = w->hard[k].at[i];
       int other = sharding_dim_of(at, axis);
@@ -351,7 +351,7 @@ static bool only_read_whole(const Placer *p, NodeId n, int k) {
 static void choose_source(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding none = {0}, want = settled_of(p, n, &none);
-  for (int k = 0; k < node->dims.n && !node->attr->decl; k++)
+  for (int k = 0; k < node->dims->n && !node->attr->decl; k++)
     while (want.split[k].n && only_read_whole(p, n, k)) sharding_remove(&want, want.split[k].at[0]);
   if (!node->attr->decl && node->op != OP_INDEX && !op_is_draw((Op)node->op)) return;
   place_compute(p, n, &want);
@@ -365,7 +365,7 @@ static void choose_pin(Placer *p, NodeId n) {
   Sharding at = *p->result.computed[n];
   for (int i = 0; i < node->attr->ndims; i++)
     if (p->g->mesh->axis[node->attr->axes.at[i]].size > 1)
-      axes_append(&at.split[dims_index(&node->dims, node->attr->dims[i])], node->attr->axes.at[i]);
+      axes_append(&at.split[dims_index(node->dims, node->attr->dims[i])], node->attr->axes.at[i]);
   place_compute(p, n, &at);
   place_settle(p, n, &at);
 }
@@ -384,8 +384,8 @@ static Choice choice_new(Placer *p, NodeId n) {
               .g = p->g,
               .id = n,
               .n = node,
-              .ndims = node->dims.n,
-              .nslots = node->dims.n + node_inner(node)};
+              .ndims = node->dims->n,
+              .nslots = node->dims->n + node_inner(node)};
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;

@@ -23,7 +23,7 @@ typedef struct Behind {
 } Behind;
 
 static bool split_so(const Behind *b, NodeId n, const Sharding *s) {
-  int k = dims_index(&graph_node(b->g, n)->dims, b->d);
+  int k = dims_index(graph_node(b->g, n)->dims, b->d);
   return k >= 0 && axes_has(s->split[k], b->axis);
 }
 
@@ -38,7 +38,7 @@ static int found(const Behind *b, NodeId n) {
 static bool is_bound(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
   if (node->attr->decl || node->op == OP_PIN) return true;
-  for (int k = 0; k < node->dims.n; k++)
+  for (int k = 0; k < node->dims->n; k++)
     if (axes_has(p->request[n]->hard[k], axis) || axes_has(p->request[n]->soft[k], axis))
       return true;
   return false;
@@ -174,7 +174,7 @@ void place_gathers(Placer *p, int axis) {
     int k = sharding_dim_of(p->result.computed[n], axis);
     if (k < 0 || !axes_equal(p->result.computed[n]->split[k], p->result.settled[n]->split[k]))
       continue;
-    b.d = node->dims.at[k];
+    b.d = node->dims->at[k];
     gather_value(&b, n);
   }
 }

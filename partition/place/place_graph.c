@@ -38,7 +38,7 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
     p->arg_start[u] = start.n;
     for (int i = 0; i < node->nargs; i++) {
       vec_push(a, start) = role.n;
-      for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++)
+      for (int j = 0; j < graph_node(g, node->args[i])->dims->n; j++)
         vec_push(a, role) = dim_role_of(g, u, i, j);
     }
   }

@@ -76,7 +76,7 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
 // pointwise users of n count too. Sets *replicated to whether some user reads n replicated.
 static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
   const Placer *p = m->p;
-  const Dims *dims = &graph_node(m->g, n)->dims;
+  const Dims *dims = graph_node(m->g, n)->dims;
   Reads r;
   improve_needs(m, n, &r);
   uint32_t splits = r.axis[axis].splits;
@@ -85,8 +85,8 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
     const Node *user = graph_node(m->g, u->node);
     if (op_row((Op)user->op)->cls != POINTWISE) continue;
     improve_needs(m, u->node, &r);
-    for (int k = 0; k < user->dims.n; k++) {
-      int at = dims_index(dims, user->dims.at[k]);
+    for (int k = 0; k < user->dims->n; k++) {
+      int at = dims_index(dims, user->dims->at[k]);
       if (at >= 0 && r.axis[axis].splits >> k & 1) splits |= 1u << at;
     }
   }
@@ -103,7 +103,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
       sharding_dim_of(p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
-  for (int k = 0; k < node->dims.n && replicated && trial_has_room(m); k++)
+  for (int k = 0; k < node->dims->n && replicated && trial_has_room(m); k++)
     if (splits >> k & 1 && !p->request[n]->replicated[k] && move_settled(m, n, axis, k)) return;
 }
 
@@ -115,14 +115,14 @@ static bool has_slots(const Improve *m, NodeId u) {
 static int slot_now(const Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   for (int i = 0; i < node_inner(node); i++)
-    if (axes_has(m->p->inner[u][i], axis)) return node->dims.n + i;
+    if (axes_has(m->p->inner[u][i], axis)) return node->dims->n + i;
   return sharding_dim_of(m->p->result.computed[u], axis);
 }
 
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
   const Node *node = graph_node(m->g, u);
-  if (slot >= 0 && slot < node->dims.n) return split_possible(m->p, u, slot, axis);
-  return slot < 0 || dim_get(m->g->dims, node->attr->dims[slot - node->dims.n])->size >=
+  if (slot >= 0 && slot < node->dims->n) return split_possible(m->p, u, slot, axis);
+  return slot < 0 || dim_get(m->g->dims, node->attr->dims[slot - node->dims->n])->size >=
                          m->g->mesh->axis[axis].size;
 }
 
@@ -140,7 +140,7 @@ static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
 
 static void try_slots(Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
-  int now = slot_now(m, u, axis), slots = m->repeating ? 0 : node->dims.n + node_inner(node);
+  int now = slot_now(m, u, axis), slots = m->repeating ? 0 : node->dims->n + node_inner(node);
   for (int s = -1; s < slots && trial_has_room(m); s++)
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }

@@ -28,7 +28,7 @@ void place_find_marks(PlaceGraph *p, Arena *a, const Graph *g) {
     if (node->op != OP_CHECKPOINT) continue;
     NodeId x = p->marked[node->args[0]] ? p->marked[node->args[0]] : node->args[0];
     Op op = (Op)graph_node(g, x)->op;
-    if (op == OP_CARRY || !same_names(&node->origin, &graph_node(g, x)->origin)) continue;
+    if (op == OP_CARRY || !same_names(node->origin, graph_node(g, x)->origin)) continue;
     p->marked[n] = x;
     p->nmarks++;
     bool source = op_row(op)->cls == SOURCE && !op_is_draw(op); // there without any work
@@ -42,7 +42,9 @@ static void read_marked(const PlaceGraph *p, Arena *a, NodeId n, Node *node) {
   for (int i = 0; i < node->nargs; i++) any |= p->marked[node->args[i]] != 0;
   if (p->marked[n]) {
     node->nargs = 0;
-    node->origin.value = NULL;
+    Origin *origin = arena_copy(a, node->origin, sizeof *origin);
+    origin->value = NULL;
+    node->origin = origin;
   } else if (any) {
     NodeId *args = arena_copy(a, node->args, node->nargs * sizeof *args);
     for (int i = 0; i < node->nargs; i++)

@@ -10,10 +10,10 @@ Footprint window_footprint(const Placer *p, NodeId n) {
   Footprint x = {.out_size = dim_get(p->g->dims, node->attr->to[0])->size,
                  .tap_size = 1,
                  .affine = node->attr->affine};
-  x.out_axes = split[dims_index(&node->dims, node->attr->to[0])];
+  x.out_axes = split[dims_index(node->dims, node->attr->to[0])];
   if (node->attr->nto > 1) {
     x.tap_size = dim_get(p->g->dims, node->attr->to[1])->size;
-    x.tap_axes = split[dims_index(&node->dims, node->attr->to[1])];
+    x.tap_axes = split[dims_index(node->dims, node->attr->to[1])];
   }
   return x;
 }
@@ -42,7 +42,7 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   if (reads_all(p, n)) return;
   const Sharding *settled = p->result.settled[node->args[0]];
   Axes split = settled->split[j],
-       to = p->result.computed[n]->split[dims_index(&node->dims, node->attr->to[0])];
+       to = p->result.computed[n]->split[dims_index(node->dims, node->attr->to[0])];
   for (int i = 0; i < to.n && !split.n; i++)
     if (sharding_dim_of(settled, to.at[i]) >= 0) split = to;
   int free = 0;
@@ -136,5 +136,5 @@ const char *reader_text(Arena *a, const Graph *g, const Read *r) {
   }
   const Node *node = graph_node(g, r->node);
   const char *op = node_source_name(g, r->node);
-  return node->origin.pos.line ? arena_printf(a, "%s at line %u", op, node->origin.pos.line) : op;
+  return node->origin->pos.line ? arena_printf(a, "%s at line %u", op, node->origin->pos.line) : op;
 }

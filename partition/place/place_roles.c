@@ -29,7 +29,7 @@ static int listed(const DimId *list, int n, DimId d) {
 }
 
 static DimRole keep(const Node *n, DimId d) {
-  return (DimRole){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)};
+  return (DimRole){.kind = ROLE_KEEP, .at = (int8_t)dims_index(n->dims, d)};
 }
 
 static DimRole inner_or_keep(const Node *n, DimId d) {
@@ -92,7 +92,7 @@ static DimRole region_role(const Node *n, DimId d) {
 
 DimRole dim_role_of(const Graph *g, NodeId id, int i, int j) {
   const Node *n = graph_node(g, id);
-  DimId d = graph_node(g, n->args[i])->dims.at[j];
+  DimId d = graph_node(g, n->args[i])->dims->at[j];
   switch (op_row((Op)n->op)->cls) {
   case SOURCE: break;
   case POINTWISE: return keep(n, d);
@@ -135,7 +135,7 @@ static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
 
 Axes split_allowed(const Graph *g, NodeId id, int k, Axes axes) {
   const Node *n = graph_node(g, id);
-  DimId d = n->dims.at[k];
+  DimId d = n->dims->at[k];
   if (op_row((Op)n->op)->cls == MATRIX && attr_names(n->attr, d)) return (Axes){0};
   if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr->dims[0])) return (Axes){0};
   if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr->dims[0]) return (Axes){0};

@@ -9,7 +9,7 @@ static double elements_read(const Placer *p, NodeId n) {
   double sum = 0;
   for (int i = 0; i < node->nargs; i++) {
     Sharding need = read_sharding(p, n, i);
-    sum += (double)sharding_elements(p->g, &graph_node(p->g, node->args[i])->dims, &need);
+    sum += (double)sharding_elements(p->g, graph_node(p->g, node->args[i])->dims, &need);
   }
   return sum;
 }
@@ -23,7 +23,7 @@ double place_seconds(const Placer *p, NodeId n) {
   const Machine *m = p->machine;
   OpClass cls = op_row((Op)node->op)->cls;
   double times = (double)region_times(p->g, node->region),
-         result = (double)sharding_elements(p->g, &node->dims, p->result.computed[n]);
+         result = (double)sharding_elements(p->g, node->dims, p->result.computed[n]);
   if (cls == CONTRACT)
     return (place_work(p, n) + 2 * m->half * (result + elements_read(p, n)) * times) /
            machine_flops(m, (Dtype)graph_node(p->g, node->args[0])->type);

@@ -51,7 +51,7 @@ static NodeId count_step(Versions *v, NodeId n, const Version *from, const Conve
     memset(x, 0, sizeof *x); // equal calls are found by memcmp
     x->latency = coll_latency(v->p->machine, v->p->g->mesh, kind, step->axes) *
                  (double)region_times(v->p->g, node->region);
-    x->region = node->region, x->backward = node->origin.backward;
+    x->region = node->region, x->backward = node->origin->backward;
     x->op = (uint8_t)step->op, x->type = (uint8_t)node->type;
     x->monoid = from->s->partial.n ? (uint8_t)from->s->monoid : 0;
     x->naxes = (uint8_t)step->axes.n;

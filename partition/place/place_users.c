@@ -43,7 +43,7 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   if (crowd_of(p, n)) return false; // no window is among them
   for (const Read *r = reads_of(p, n); r->node; r++) {
     Sharding need = need_of(p, r);
-    for (int j = 0; j < graph_node(p->g, n)->dims.n; j++) {
+    for (int j = 0; j < graph_node(p->g, n)->dims->n; j++) {
       DimRole role = placed_role(p, r->node, r->arg, j);
       if (!role.halo || need.split[j].n || p->request[n]->replicated[j]) continue;
       Axes split = p->result.computed[r->node]->split[role.at];
@@ -77,7 +77,7 @@ void place_pull_back(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding want;
   bool shown;
-  if (node->op == OP_CARRY || node->attr->decl || node->op == OP_PIN || !node->dims.n) return;
+  if (node->op == OP_CARRY || node->attr->decl || node->op == OP_PIN || !node->dims->n) return;
   bool one = wanted_sharding(p, n, &want, &shown) && !sharding_equal(&want, p->result.settled[n]);
   if (!one && !(p->graph->given[n] && !outputs_of(p, n)->output && wanted_by_windows(p, n, &want)))
     return;
@@ -85,7 +85,7 @@ void place_pull_back(Placer *p, NodeId n) {
   if (sharding_equal(&want, settled) || !extends(&want, settled, p->request[n])) return;
   settle_as(p, n, &want);
   Sharding at = *p->result.computed[n];
-  for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
+  for (int k = 0; k < node->dims->n && node->op != OP_FINAL; k++) {
     if (!axes_starts(want.split[k], at.split[k])) continue;
     Axes free = at.split[k];
     for (int i = at.split[k].n; i < want.split[k].n; i++) {

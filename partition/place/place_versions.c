@@ -33,7 +33,7 @@ static int find_path(const Versions *v, NodeId n, const Sharding *from, const Sh
   Dtype type = (Dtype)node->type;
   if (from->partial.n && from->monoid == MONOID_SUM && dtype_is_float(type))
     type = dtype_accumulator(type); // lowering computes partial sums in this wider type
-  return paths_find(v->paths, v->scratch, v->p, &node->dims, type, from, to, step, bytes);
+  return paths_find(v->paths, v->scratch, v->p, node->dims, type, from, to, step, bytes);
 }
 
 static double path_bytes(const Versions *v, NodeId n, const Sharding *from, const Sharding *to) {
@@ -117,13 +117,13 @@ static void request_below(const Placer *p, NodeId *n, Sharding *want) {
     const Sharding *at = p->result.computed[*n];
     if (node->op != OP_WINDOW || at->partial.n) return;
     Sharding below = read_sharding(p, *n, 0);
-    if (sharding_elements(p->g, &graph_node(p->g, node->args[0])->dims, &below) >
-        sharding_elements(p->g, &node->dims, at))
+    if (sharding_elements(p->g, graph_node(p->g, node->args[0])->dims, &below) >
+        sharding_elements(p->g, node->dims, at))
       return;
-    for (int k = 0; k < node->dims.n; k++) {
+    for (int k = 0; k < node->dims->n; k++) {
       if (axes_equal(at->split[k], want->split[k])) continue;
-      if (!window_passes_dim(node, node->dims.at[k])) return;
-      below.split[dims_index(&graph_node(p->g, node->args[0])->dims, node->dims.at[k])] =
+      if (!window_passes_dim(node, node->dims->at[k])) return;
+      below.split[dims_index(graph_node(p->g, node->args[0])->dims, node->dims->at[k])] =
           want->split[k];
     }
     *n = node->args[0], *want = below;

@@ -128,8 +128,8 @@ static bool is_substantial(const SearchTask *t, const Dim *dim) {
     for (NodeId n = 1; n <= graph_count(t->sample[i].graph) && !found; n++) {
       const Node *x = graph_node(t->sample[i].graph, n);
       const DimTable *dims = t->sample[i].graph->dims;
-      for (int k = 0; k < x->dims.n && x->op == OP_CONTRACT; k++)
-        found |= !strcmp(dim_get(dims, x->dims.at[k])->name, dim->name);
+      for (int k = 0; k < x->dims->n && x->op == OP_CONTRACT; k++)
+        found |= !strcmp(dim_get(dims, x->dims->at[k])->name, dim->name);
       for (int k = 0; k < x->attr->ndims && x->op == OP_CONTRACT; k++)
         found |= !strcmp(dim_get(dims, x->attr->dims[k])->name, dim->name);
     }

@@ -29,13 +29,13 @@ static double step_flops(const Graph *g, NodeId n) {
 // rounds of the loops around it, if all cores compute one matrix each.
 static double matrix_seconds(const Graph *g, const Machine *machine, NodeId n, MatrixKind kind) {
   const Node *x = graph_node(g, n);
-  const Dims *of = &graph_node(g, x->args[0])->dims;
+  const Dims *of = graph_node(g, x->args[0])->dims;
   double matrices = (double)region_times(g, x->region), right = x->nargs > 1;
   for (int i = 0; i < of->n; i++)
     if (of->at[i] != x->attr->dims[0] && of->at[i] != x->attr->dims[1])
       matrices *= (double)dim_get(g->dims, of->at[i])->size;
-  for (int i = 0; right > 0 && i < graph_node(g, x->args[1])->dims.n; i++) {
-    DimId d = graph_node(g, x->args[1])->dims.at[i];
+  for (int i = 0; right > 0 && i < graph_node(g, x->args[1])->dims->n; i++) {
+    DimId d = graph_node(g, x->args[1])->dims->at[i];
     if (d != x->attr->dims[0] && !dims_has(of, d)) right *= (double)dim_get(g->dims, d)->size;
   }
   return matrices *
@@ -67,9 +67,9 @@ static bool *kept_values(Arena *a, const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     kept[n] = node->op == OP_INPUT;
-    for (int i = 0; i < node->nargs && node->origin.backward; i++) {
+    for (int i = 0; i < node->nargs && node->origin->backward; i++) {
       const Node *arg = graph_node(g, node->args[i]);
-      kept[node->args[i]] |= !arg->origin.backward && is_stored(arg);
+      kept[node->args[i]] |= !arg->origin->backward && is_stored(arg);
     }
   }
   return kept;
@@ -130,7 +130,7 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
 // id of a node of the graph before lowering. For a halo, which exchanges edges of blocks, it is 1 +
 // number of nodes + index of the Edge.
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
-  uint32_t value = n->origin.of;
+  uint32_t value = n->origin->of;
   if (n->op != OP_HALO) return value;
   uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr->dims[0])->whole);
   return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
@@ -269,7 +269,7 @@ static void visit_part(PartVisitor *t, bool held, double amount, int ndims, cons
 }
 
 static void visit_value(PartVisitor *t, bool held, double amount, NodeId n, const Sharding *s) {
-  const Dims *dims = &graph_node(t->g, n)->dims;
+  const Dims *dims = graph_node(t->g, n)->dims;
   visit_part(t, held, amount, dims->n, dims->at, s->split);
 }
 
@@ -278,8 +278,8 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
   DimId dims[MAX_PART_DIMS];
   Axes axes[MAX_PART_DIMS] = {{0}};
   int k = 0;
-  for (int i = 0; i < node->dims.n; i++, k++) {
-    dims[k] = node->dims.at[i];
+  for (int i = 0; i < node->dims->n; i++, k++) {
+    dims[k] = node->dims->at[i];
     axes[k] = t->placer->result.computed[n]->split[i];
   }
   for (int i = 0; i < node->attr->ndims; i++, k++) {
@@ -296,11 +296,11 @@ static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
   Sharding s = read_sharding(t->placer, n, 0);
-  int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr->dims[0]);
+  int from = dims_index(graph_node(t->g, node->args[0])->dims, node->attr->dims[0]);
   if (sharding_dim_of(&s, 0) < 0)
     for (int i = 0; i < node->attr->nto; i++)
       axes_join(&s.split[from],
-                t->placer->result.computed[n]->split[dims_index(&node->dims, node->attr->to[i])]);
+                t->placer->result.computed[n]->split[dims_index(node->dims, node->attr->to[i])]);
   visit_value(t, false, second * bytes, node->args[0], &s);
 }
 
@@ -421,7 +421,7 @@ static void move_traffic(const Graph *lowered, const Machine *machine, const Flo
     }
     for (int i = 0; i < node->nargs; i++) {
       const Node *arg = graph_node(lowered, node->args[i]);
-      uint32_t value = arg->origin.of;
+      uint32_t value = arg->origin->of;
       if (op_row((Op)arg->op)->cls == COLLECTIVE &&
           !(value && is_read(graph_node(x->whole, value))))
         x->flow[joins(arg) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, arg, x)] +=
@@ -447,7 +447,7 @@ static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
     change[i] = flows(x, i) ? CHANGE_MOVED : split ? CHANGE_SPLIT : 0;
   }
   for (uint32_t i = 0; i < x->edges->n; i++) {
-    const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
+    const Dims *dims = graph_node(x->whole, x->edges->at[i].source)->dims;
     Sharding s = finest_sharding(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
     change[n + i] = sharding_dim_of(&s, 0) >= 0 ? CHANGE_SPLIT : flows(x, n + i) ? CHANGE_MOVED : 0;
   }

@@ -23,7 +23,7 @@ static LayoutRule rule_on_first(const Dim *d) {
 static bool dim_is_used(const SearchTask *t, DimId d) {
   for (uint32_t i = 0; i < t->nsamples; i++)
     for (NodeId n = 1; n <= graph_count(t->sample[i].graph); n++)
-      if (dims_has(&graph_node(t->sample[i].graph, n)->dims, d)) return true;
+      if (dims_has(graph_node(t->sample[i].graph, n)->dims, d)) return true;
   return false;
 }
 

@@ -45,7 +45,7 @@ static uint32_t tensor_names(const Checker *c, const char **name) {
   for (uint32_t i = 0; i < g->decl.n; i++) name[n++] = g->decl.at[i].name;
   for (uint32_t i = 0; i < g->name.n; i++) name[n++] = g->name.at[i].name;
   for (NodeId i = 1; i <= graph_count(g); i++)
-    if (graph_node(g, i)->origin.value) name[n++] = graph_node(g, i)->origin.value;
+    if (graph_node(g, i)->origin->value) name[n++] = graph_node(g, i)->origin->value;
   return n;
 }
 
@@ -71,7 +71,7 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   }
   for (uint32_t i = 0; i < g->name.n; i++)
     if (name_matches(r->pattern, g->name.at[i].name) &&
-        has_dim(g, &graph_node(g, g->name.at[i].value)->dims, r, g->name.at[i].name))
+        has_dim(g, graph_node(g, g->name.at[i].value)->dims, r, g->name.at[i].name))
       return true;
   return false;
 }
@@ -235,10 +235,10 @@ static void check_values(Checker *c) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
     if (node->op == OP_PIN) continue; // layout(...) in the model replaces the rules
-    if (node->attr->decl || (node->origin.backward && !named[n])) continue;
+    if (node->attr->decl || (node->origin->backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
-    const char *name = subject[n].name ? subject[n].name : node->origin.value;
-    check_subject(c, &subject[n], name ? name : op_row((Op)node->op)->text, node->origin.pos);
+    const char *name = subject[n].name ? subject[n].name : node->origin->value;
+    check_subject(c, &subject[n], name ? name : op_row((Op)node->op)->text, node->origin->pos);
   }
 }
 
@@ -292,7 +292,7 @@ static void check_unused(Checker *c) {
 
 static bool value_has(const Graph *g, const LayoutRule *r) {
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (has_dim(g, &graph_node(g, n)->dims, r, NULL)) return true;
+    if (has_dim(g, graph_node(g, n)->dims, r, NULL)) return true;
   for (DeclId i = 1; i <= g->decl.n; i++) {
     Subject s = subject_of_decl(g, i);
     if (has_dim(g, &s.dims, r, NULL)) return true;

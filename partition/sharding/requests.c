@@ -165,8 +165,8 @@ static bool *find_inside(Arena *a, const Graph *g) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {
       const Node *arg = graph_node(g, node->args[i]);
-      if (arg->origin.value && arg->origin.value == node->origin.value &&
-          arg->origin.backward == node->origin.backward)
+      if (arg->origin->value && arg->origin->value == node->origin->value &&
+          arg->origin->backward == node->origin->backward)
         inside[node->args[i]] = true;
     }
   }
@@ -175,10 +175,10 @@ static bool *find_inside(Arena *a, const Graph *g) {
 
 static Subject subject_of_node(const Graph *g, NodeId n, bool inside) {
   const Node *node = graph_node(g, n);
-  const Origin *o = &node->origin;
+  const Origin *o = node->origin;
   if (node->attr->decl && op_row((Op)node->op)->cls == SOURCE)
     return subject_of_decl(g, node->attr->decl);
-  Subject s = {.dims = node->dims};
+  Subject s = {.dims = *node->dims};
   if (o->value && !inside && (!o->backward || is_param(g, o->gradient_of)))
     name_subject(g, &s, o->value, o->gradient_of);
   return s;

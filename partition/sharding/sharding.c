@@ -93,7 +93,7 @@ int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s) {
 
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s) {
   const Node *node = graph_node(g, n);
-  return sharding_elements(g, &node->dims, s) * dtype_bytes((Dtype)node->type);
+  return sharding_elements(g, node->dims, s) * dtype_bytes((Dtype)node->type);
 }
 
 Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s) {

@@ -211,7 +211,7 @@ static void add_dims(Brute *b, uint32_t d, const char *rules) {
 
 static bool has_dim(const Graph *g, DimId d) {
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (dims_has(&graph_node(g, n)->dims, d)) return true;
+    if (dims_has(graph_node(g, n)->dims, d)) return true;
   return false;
 }
 

@@ -247,7 +247,7 @@ static bool stores_no_scores(const Test *t) {
   const Fusion *f = t->made.fusion;
   for (uint32_t i = 0; i < f->ngroups; i++)
     for (uint32_t j = 0; j < f->group[i].nstored && f->group[i].kind != GROUP_SOURCE; j++) {
-      const Dims *d = &graph_node(f->graph, f->group[i].stored[j])->dims;
+      const Dims *d = graph_node(f->graph, f->group[i].stored[j])->dims;
       bool rows = false, keys = false;
       for (int k = 0; k < d->n; k++) {
         const Dim *dim = dim_get(f->graph->dims, d->at[k]);

@@ -130,9 +130,9 @@ static const Graph *only_first(Arena *a, const Graph *g) {
 
 static NodeId stopped_input(Subject *s, Graph *to, NodeId n) {
   const Node *x = graph_node(s->chosen, n);
-  Decl d = {.kind = DECL_INPUT, .type = x->type, .rank = x->dims.n};
+  Decl d = {.kind = DECL_INPUT, .type = x->type, .rank = x->dims->n};
   d.name = arena_printf(s->a, "stopped/%u", (unsigned)n);
-  for (int i = 0; i < x->dims.n; i++) d.dims[i] = x->dims.at[i];
+  for (int i = 0; i < x->dims->n; i++) d.dims[i] = x->dims->at[i];
   vec_push(s->a, s->stopped) = n;
   return graph_decl_node(to, graph_decl(to, &d));
 }
@@ -145,7 +145,7 @@ static const Graph *without_stops(Subject *s, const Graph *g) {
   s->stopped.n = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
-    bool stop = x->op == OP_STOP && !x->region && !x->origin.composite;
+    bool stop = x->op == OP_STOP && !x->region && !x->origin->composite;
     map[n] = stop ? stopped_input(s, to, n) : graph_copy(to, g, n, map);
   }
   graph_copy_outputs(to, g, map);

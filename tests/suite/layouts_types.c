@@ -48,7 +48,7 @@ static int dims_of(const Graph *g, DimId out[MAX_RANK]) {
   int n = 0;
   for (DimId d = 1; d <= dim_count(g->dims); d++)
     for (NodeId u = 1; u <= graph_count(g) && n < MAX_RANK; u++)
-      if (dim_get(g->dims, d)->whole == d && dims_has(&graph_node(g, u)->dims, d)) {
+      if (dim_get(g->dims, d)->whole == d && dims_has(graph_node(g, u)->dims, d)) {
         out[n++] = d;
         break;
       }

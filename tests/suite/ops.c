@@ -140,7 +140,7 @@ static void check_second(Tally *t, Arena *a, const OpCase *c) {
   Graph *g = c->graph;
   NodeId sum = graph_const(g, TYPE_F64, 0), by[3], second[3];
   for (int k = 0; k < c->ngrads; k++) {
-    Dims all = graph_node(g, c->grad[k])->dims;
+    Dims all = *graph_node(g, c->grad[k])->dims;
     NodeId square = graph_binary(g, OP_MUL, c->grad[k], c->grad[k]);
     sum = graph_binary(g, OP_ADD, sum, graph_reduce(g, OP_SUM, square, &all));
     by[k] = g->decl.at[c->by[k] - 1].node;

@@ -291,7 +291,7 @@ static const char *compare_placements(const Trained *with, const Trained *withou
         !sharding_equal(x->settled[n], y->settled[k]))
       return arena_printf(with->a, "places %s of line %u otherwise",
                           op_row((Op)graph_node(g, n)->op)->text,
-                          graph_node(g, n)->origin.pos.line);
+                          graph_node(g, n)->origin->pos.line);
   }
   return NULL;
 }

@@ -46,8 +46,8 @@ static void begin(World *w, int64_t rows, int64_t keys) {
 }
 
 static void output(World *w, const char *name, NodeId n) {
-  Output o = {.kind = OUT_VALUE, .name = name, .value = n, .rank = graph_node(w->g, n)->dims.n};
-  memcpy(o.dims, graph_node(w->g, n)->dims.at, sizeof o.dims);
+  Output o = {.kind = OUT_VALUE, .name = name, .value = n, .rank = graph_node(w->g, n)->dims->n};
+  memcpy(o.dims, graph_node(w->g, n)->dims->at, sizeof o.dims);
   vec_push(w->a, w->g->output) = o;
 }
 
@@ -175,7 +175,7 @@ static void test_scores_that_are_output_stay(void **state) {
   assert_int_equal(g->region.n, 0);
   bool said = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    const char *why = graph_node(g, n)->origin.why;
+    const char *why = graph_node(g, n)->origin->why;
     said |= why && strstr(why, "its scores are an output");
   }
   assert_true(said);

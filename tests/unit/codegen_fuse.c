@@ -54,8 +54,8 @@ static NodeId over(World *w, Op op, NodeId x, DimId d) {
 static NodeId number(World *w, double x) { return graph_const(w->g, TYPE_F32, x); }
 
 static void output(World *w, const char *name, NodeId n) {
-  Output o = {.kind = OUT_VALUE, .name = name, .value = n, .rank = graph_node(w->g, n)->dims.n};
-  memcpy(o.dims, graph_node(w->g, n)->dims.at, sizeof o.dims);
+  Output o = {.kind = OUT_VALUE, .name = name, .value = n, .rank = graph_node(w->g, n)->dims->n};
+  memcpy(o.dims, graph_node(w->g, n)->dims->at, sizeof o.dims);
   vec_push(w->a, w->g->output) = o;
 }
 static void update(World *w, NodeId source, NodeId n) {

@@ -57,8 +57,8 @@ static NodeId contract(World *w, NodeId x, NodeId y, DimId over) {
 static NodeId number(World *w, double x) { return graph_const(w->g, TYPE_F32, x); }
 
 static void output(World *w, NodeId n) {
-  Output o = {.kind = OUT_VALUE, .name = "o", .value = n, .rank = graph_node(w->g, n)->dims.n};
-  memcpy(o.dims, graph_node(w->g, n)->dims.at, sizeof o.dims);
+  Output o = {.kind = OUT_VALUE, .name = "o", .value = n, .rank = graph_node(w->g, n)->dims->n};
+  memcpy(o.dims, graph_node(w->g, n)->dims->at, sizeof o.dims);
   vec_push(w->a, w->g->output) = o;
 }
 

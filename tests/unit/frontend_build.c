@@ -148,11 +148,11 @@ static void test_origin(void **state) {
   (void)state;
   Model *m = build("dim b = 2, c = 3\ninput x[b, c]\n\np = softmax[c](x)\nq = softmax[c](x * 2)\n");
   const Node *p = node_of(m, "p"), *q = node_of(m, "q");
-  assert_int_equal(p->origin.pos.line, 4);
-  assert_int_equal(p->origin.pos.col, 5);
-  assert_string_equal(p->origin.value, "p");
-  assert_true(p->origin.composite && q->origin.composite &&
-              p->origin.composite != q->origin.composite);
+  assert_int_equal(p->origin->pos.line, 4);
+  assert_int_equal(p->origin->pos.col, 5);
+  assert_string_equal(p->origin->value, "p");
+  assert_true(p->origin->composite && q->origin->composite &&
+              p->origin->composite != q->origin->composite);
 }
 
 static void test_results_and_defaults(void **state) {

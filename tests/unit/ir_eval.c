@@ -347,8 +347,8 @@ static void test_bounds(void **state) {
       int p = rand() % s, q = rand() % s;
       Dims over = {.n = 1, .at = {d[1]}};
       bool rows = op == OP_SUM || op == OP_MAX || op == OP_CONTRACT;
-      bool two = dims_has(&graph_node(w.g, node[p])->dims, d[1]) &&
-                 dims_has(&graph_node(w.g, node[q])->dims, d[1]);
+      bool two = dims_has(graph_node(w.g, node[p])->dims, d[1]) &&
+                 dims_has(graph_node(w.g, node[q])->dims, d[1]);
       if (rows && !two) op = OP_ADD, rows = false;
       Attr attr = {.type = TYPE_F32, .ndims = rows, .dims = over.at};
       node[s] = graph_add(w.g, op, op_row(op)->nargs, (NodeId[]){node[p], node[q]}, &attr);

@@ -40,7 +40,7 @@ static NodeId param(World *w, const char *name, Dtype t, Dims dims, int64_t n, c
 }
 
 static NodeId sum_all(World *w, NodeId x) {
-  Dims all = graph_node(w->g, x)->dims;
+  Dims all = *graph_node(w->g, x)->dims;
   return graph_reduce(w->g, OP_SUM, x, &all);
 }
 
@@ -245,12 +245,12 @@ static void test_origin(void **state) {
   bool found = false;
   for (NodeId n = before + 1; n <= graph_count(w.g); n++) {
     const Node *node = graph_node(w.g, n);
-    assert_true(node->origin.backward);
+    assert_true(node->origin->backward);
     if (node->op != OP_COS) continue;
     found = true;
-    assert_string_equal(node->origin.why, "grad of net.hidden through sin");
-    assert_int_equal(node->origin.composite, 5);
-    assert_int_equal(node->origin.pos.line, 7);
+    assert_string_equal(node->origin->why, "grad of net.hidden through sin");
+    assert_int_equal(node->origin->composite, 5);
+    assert_int_equal(node->origin->pos.line, 7);
   }
   assert_true(found);
   arena_free(w.a);

@@ -49,7 +49,7 @@ static Dims dims_of(int n, DimId a, DimId b) { return (Dims){.n = (uint8_t)n, .a
 static const char *text_of(World *w, NodeId n) {
   const Node *node = graph_node(w->g, n);
   return arena_printf(w->a, "%s[%s]", dtype_text((Dtype)node->type),
-                      dims_text(w->a, w->g->dims, &node->dims));
+                      dims_text(w->a, w->g->dims, node->dims));
 }
 
 static void equal_nodes_merge(void **state) {
@@ -59,7 +59,7 @@ static void equal_nodes_merge(void **state) {
   NodeId sum = graph_binary(g, OP_ADD, w->x, w->w);
   g->origin = (Origin){.value = "later", .backward = true};
   assert_int_equal(graph_binary(g, OP_ADD, w->w, w->x), sum);
-  assert_null(graph_node(g, sum)->origin.value); // the first origin is kept
+  assert_null(graph_node(g, sum)->origin->value); // the first origin is kept
   assert_int_not_equal(graph_binary(g, OP_SUB, w->w, w->x), graph_binary(g, OP_SUB, w->x, w->w));
   assert_string_equal(text_of(w, sum), "f32[b, d, h]");
 
@@ -286,6 +286,47 @@ static void declarations_have_one_node(void **state) {
   lowered->stage = STAGE_SIMPLIFY;
   assert_false(graph_verify(lowered, why));
   assert_non_null(strstr(why, "h/cols"));
+  arena_free(w->a);
+}
+
+static void equal_parts_are_shared(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  g->origin.value = "y";
+  const Node *y = graph_node(g, graph_unary(g, OP_EXP, w->x));
+  const Attr *attr = y->attr;
+  const Dims *dims = y->dims;
+  const Origin *origin = y->origin;
+  NodeId z = graph_unary(g, OP_TANH, w->x);
+  y = graph_node(g, z);
+  assert_true(y->attr == attr && y->dims == dims && y->origin == origin);
+  // A name that a node gets later is not that of others.
+  graph_name_as(g, z, &(Origin){.value = "z"});
+  assert_string_equal(graph_node(g, z)->origin->value, "y");
+  graph_set_origin(g, z, &(Origin){.value = "z"});
+  assert_string_equal(graph_node(g, z)->origin->value, "z");
+  assert_string_equal(origin->value, "y");
+  arena_free(w->a);
+}
+
+// Nodes of a graph in another arena do not read what the first graph has.
+static void copies_outlive_their_graph(void **state) {
+  (void)state;
+  World *w = world_new();
+  Arena *scratch = arena_new();
+  Graph *first = graph_like(scratch, w->g, STAGE_GRAPH),
+        *second = graph_like(w->a, w->g, STAGE_GRAPH);
+  first->origin.value = "y";
+  NodeId map[4] = {0};
+  map[1] = graph_const(first, TYPE_F32, 2);
+  map[2] = graph_broadcast(first, map[1], &(Dims){.n = 1, .at = {w->b}});
+  for (NodeId n = 1; n <= 2; n++) map[n] = graph_copy(second, first, n, map);
+  arena_free(scratch);
+  assert_string_equal(text_of(&(World){.a = w->a, .g = second}, map[2]), "f32[b]");
+  assert_true(graph_node(second, map[1])->attr->num[0] == 2);
+  assert_int_equal(graph_node(second, map[2])->attr->dims[0], w->b);
+  assert_string_equal(graph_node(second, map[2])->origin->value, "y");
   arena_free(w->a);
 }
 
@@ -519,6 +560,8 @@ int main(void) {
       cmocka_unit_test(types_and_dims_follow),
       cmocka_unit_test(renames_may_swap),
       cmocka_unit_test(declarations_have_one_node),
+      cmocka_unit_test(equal_parts_are_shared),
+      cmocka_unit_test(copies_outlive_their_graph),
       cmocka_unit_test(last_binding_of_a_name),
       cmocka_unit_test(chain_takes_cheap_end_first),
       cmocka_unit_test(chain_has_the_cheapest_tree),

@@ -69,7 +69,7 @@ static NodeId collect(World *w, NodeId loop, NodeId x) {
 }
 
 static NodeId sum_all(World *w, NodeId x) {
-  Dims all = graph_node(w->g, x)->dims;
+  Dims all = *graph_node(w->g, x)->dims;
   return graph_reduce(w->g, OP_SUM, x, &all);
 }
 

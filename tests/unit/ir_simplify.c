@@ -287,7 +287,7 @@ static void test_names(void **state) {
   vec_push(w.a, w.g->output) = (Output){.name = "y", .value = y};
   const Graph *simple = graph_simplify(w.a, w.g);
   assert_string_equal(ops_of(w.a, simple), "input exp");
-  assert_string_equal(graph_node(simple, simple->output.at[0].value)->origin.value, "hidden");
+  assert_string_equal(graph_node(simple, simple->output.at[0].value)->origin->value, "hidden");
   arena_free(w.a);
 }
 

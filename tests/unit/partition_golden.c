@@ -78,7 +78,7 @@ static NodeId unary(Model *m, const char *value, Op op, NodeId x) {
 
 static NodeId sum_all(Model *m, const char *value, NodeId x) {
   m->g->origin = (Origin){.value = value};
-  Dims over = graph_node(m->g, x)->dims;
+  Dims over = *graph_node(m->g, x)->dims;
   return graph_reduce(m->g, OP_SUM, x, &over);
 }
 
@@ -221,7 +221,7 @@ static void clipped(Model *m, const Mlp *p) {
   m->g->origin = (Origin){.backward = true};
   for (int i = 0; i < 2; i++) {
     NodeId square = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, grad[i], grad[i]),
-                                 &graph_node(m->g, grad[i])->dims);
+                                 graph_node(m->g, grad[i])->dims);
     norm = norm ? graph_binary(m->g, OP_ADD, norm, square) : square;
   }
   NodeId one = graph_const(m->g, TYPE_F32, 1);

@@ -80,7 +80,7 @@ static size_t mesh_number(const Mesh *mesh) {
 }
 
 static void saw_state(const Graph *g, NodeId n, int arg, const Sharding *s, bool *form) {
-  const Dims *dims = &graph_node(g, arg < 0 ? n : graph_node(g, n)->args[arg])->dims;
+  const Dims *dims = graph_node(g, arg < 0 ? n : graph_node(g, n)->args[arg])->dims;
   bool any = false;
   for (int j = 0; j < dims->n; j++) {
     if (!s->split[j].n) continue;
@@ -216,7 +216,7 @@ static int used_dims(const Maker *m, const Graph *g, DimId *out) {
   int n = 0;
   for (DimId d = 1; d <= dim_count(m->dims); d++)
     for (NodeId u = 1; u <= graph_count(g); u++)
-      if (dims_has(&graph_node(g, u)->dims, d)) {
+      if (dims_has(graph_node(g, u)->dims, d)) {
         out[n++] = d;
         break;
       }
@@ -493,7 +493,7 @@ static void linear_terms(Maker *m, Op o) {
                 ? m->d
                 : m->n; // both factors have it: otherwise a window could move to one of them
   NodeId y = linear_one(m, o, contract(m, X(m, m->k, m->b, d), X(m, m->k, d), 1, &m->k, TYPE_F32));
-  Dims all = graph_node(m->g, y)->dims;
+  Dims all = *graph_node(m->g, y)->dims;
   maker_output(m, "y",
                graph_reduce(m->g, OP_SUM, y, &all)); // gradients would need the full factors
 }

@@ -46,9 +46,10 @@ void maker_result(Maker *m, NodeId y) {
   Node node = *graph_node(m->g, y);
   if (node.type != TYPE_F32 || !m->nfloats) return;
   uint32_t floats = m->nfloats;
-  NodeId by[4], out[4], weight = maker_declared(m, DECL_INPUT, TYPE_F32, node.dims.n, node.dims.at);
+  NodeId by[4], out[4],
+      weight = maker_declared(m, DECL_INPUT, TYPE_F32, node.dims->n, node.dims->at);
   memcpy(by, m->input, sizeof by);
-  NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), &node.dims);
+  NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), node.dims);
   graph_gradients(m->g, loss, (int)floats, by, out);
   static const char *const name[] = {"g0", "g1", "g2", "g3"};
   for (uint32_t i = 0; i < floats; i++) maker_output(m, name[i], out[i]);

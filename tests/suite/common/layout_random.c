@@ -33,8 +33,8 @@ static NodeId random_ids(Maker *m) {
 }
 
 bool random_fits(Maker *m, NodeId x, NodeId y) {
-  Dims all = graph_node(m->g, x)->dims;
-  const Dims *more = &graph_node(m->g, y)->dims;
+  Dims all = *graph_node(m->g, x)->dims;
+  const Dims *more = graph_node(m->g, y)->dims;
   int64_t n;
   for (int i = 0; i < more->n; i++)
     if (!dims_add(m->dims, &all, more->at[i])) return false;
@@ -63,7 +63,7 @@ static NodeId random_where(Maker *m, NodeId x, NodeId y) {
 static NodeId random_reduce(Maker *m, NodeId x, NodeId y) {
   static const Op ops[] = {OP_SUM, OP_SUM, OP_MEAN, OP_MAX, OP_MIN, OP_LOGSUMEXP};
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   return graph_reduce(m->g, ops[maker_draw(m, countof(ops))], x,
                       &(Dims){.n = 1, .at = {random_dim(m, s)}});
@@ -72,16 +72,16 @@ static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
   if (!random_fits(m, x, y)) return 0;
   DimId list[3];
   int n = 0;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   for (int i = 0; i < s->n && n < 3; i++)
-    if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? maker_draw(m, 3) : !maker_draw(m, 4))
+    if (dims_has(graph_node(m->g, y)->dims, s->at[i]) ? maker_draw(m, 3) : !maker_draw(m, 4))
       list[n++] = s->at[i];
   return random_scaled(m, graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
                                     &(Attr){.type = TYPE_F32, .ndims = (uint8_t)n, .dims = list}));
 }
 static NodeId random_move(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two),
        b = dims_has(s, m->b);
   if (dims_has(s, m->m) && !d && !k)
@@ -98,16 +98,16 @@ static NodeId random_move(Maker *m, NodeId x, NodeId y) {
 }
 static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   DimId d = random_dim(m, s);
   if (d == m->two) return 0; // ids go up to 2
   if (m->ninputs + 1 >= MAX_INPUTS) return 0;
   NodeId ids = random_ids(m);
-  s = &graph_node(m->g, x)->dims; // the graph has grown
+  s = graph_node(m->g, x)->dims; // the graph has grown
   if (maker_draw(m, 2))
     return random_fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
-  DimId from = graph_node(m->g, ids)->dims.at[0];
+  DimId from = graph_node(m->g, ids)->dims->at[0];
   if (!dims_has(s, from) || (dims_has(s, m->v) && from != m->v)) return 0;
   return maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, &from, 1, &m->v);
 }
@@ -118,7 +118,7 @@ static NodeId random_narrow(Maker *m, NodeId x, NodeId y) {
 
 static NodeId random_window(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   const DimId lengths[] = {m->b, m->d, m->h, m->v, m->n};
   DimId from = random_dim(m, s),
@@ -138,7 +138,7 @@ static NodeId random_window(Maker *m, NodeId x, NodeId y) {
 }
 static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   DimId d = random_dim(m, s);
   Attr t = {.ndims = 1, .dims = &d, .flags = maker_draw(m, 4)};
@@ -149,7 +149,7 @@ static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
 }
 static NodeId random_pin(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   DimId dims[MAX_AXES];
   Attr t = {.dims = dims};
   for (int a = m->mesh.naxes - 1; a >= 0 && s->n; a--) {
@@ -162,7 +162,7 @@ static NodeId random_pin(Maker *m, NodeId x, NodeId y) {
 
 static NodeId random_sorted(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   DimId d = random_dim(m, s), few = m->two;
   bool top = d != few && !dims_has(s, few) && maker_draw(m, 2);
@@ -173,7 +173,7 @@ static NodeId random_sorted(Maker *m, NodeId x, NodeId y) {
 }
 static NodeId random_ranked(Maker *m, NodeId x, NodeId y) { // the index of an element, as f32
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   DimId d = random_dim(m, s);
   static const Op ops[] = {OP_CUM_INDEX, OP_ARGMAX, OP_ARGMIN};
@@ -182,7 +182,7 @@ static NodeId random_ranked(Maker *m, NodeId x, NodeId y) { // the index of an e
 }
 static NodeId random_draw(Maker *m, NodeId x, NodeId y) {
   (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
+  const Dims *s = graph_node(m->g, x)->dims;
   Attr t = {.ndims = s->n, .dims = s->at, .key = 1 + maker_draw(m, 1000)};
   NodeId noise =
       graph_add(m->g, maker_draw(m, 2) ? OP_RANDOM_UNIFORM : OP_RANDOM_NORMAL, 0, NULL, &t);
@@ -220,14 +220,14 @@ bool random_loop_fits(Maker *m, RegionId r, DimId t) {
 NodeId random_start(Maker *m, const Dims *dims, NodeId x, NodeId y, DimId t) {
   uint32_t kind = maker_draw(m, 3);
   if (kind == 0) return graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {t}});
-  if (kind == 1 && dims_equal(&graph_node(m->g, y)->dims, dims)) return y;
+  if (kind == 1 && dims_equal(graph_node(m->g, y)->dims, dims)) return y;
   return graph_broadcast(m->g, graph_const(m->g, TYPE_F32, maker_draw(m, 2)), dims);
 }
 
 NodeId random_next(Maker *m, NodeId carry, NodeId z) {
-  const Dims *keep = &graph_node(m->g, carry)->dims;
+  const Dims *keep = graph_node(m->g, carry)->dims;
   Dims over = {0};
-  Dims have = graph_node(m->g, z)->dims;
+  Dims have = *graph_node(m->g, z)->dims;
   for (int i = 0; i < have.n; i++)
     if (!dims_has(keep, have.at[i])) over.at[over.n++] = have.at[i];
   NodeId half = graph_binary(m->g, OP_MUL, carry, graph_const(m->g, TYPE_F32, 0.5));
@@ -247,7 +247,7 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
   Attr at = {.region = b->region, .ndims = 1, .dims = &b->t};
   Pool *p = &b->pool;
   p->at[p->n++] = graph_add(m->g, OP_AT, 1, &x, &at);
-  bool along = dims_has(&graph_node(m->g, y)->dims, b->t);
+  bool along = dims_has(graph_node(m->g, y)->dims, b->t);
   p->at[p->n++] = along ? graph_add(m->g, OP_AT, 1, &y, &at) : y;
   for (int i = 0; i < b->carries; i++) p->at[p->n++] = b->carry[i];
   for (uint32_t i = 1 + maker_draw(m, 4), tries = 12; i > 0 && tries > 0; tries--) {
@@ -257,7 +257,7 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
   for (int i = 0; i < b->carries; i++)
     b->next[i] = random_next(m, b->carry[i], i ? pick(m, p) : p->at[p->n - 1]);
   if (b->carries == 2 &&
-      dims_equal(&graph_node(m->g, b->carry[0])->dims, &graph_node(m->g, b->carry[1])->dims) &&
+      dims_equal(graph_node(m->g, b->carry[0])->dims, graph_node(m->g, b->carry[1])->dims) &&
       maker_draw(m, 2))
     b->next[1] = b->carry[0];
 }
@@ -265,7 +265,7 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
 // Adds a loop over a dim of x with one or two carries. Its result is the last value of a carry, or
 // the values of all steps.
 static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
-  Dims keep = graph_node(m->g, x)->dims;
+  Dims keep = *graph_node(m->g, x)->dims;
   RegionId around = graph_node(m->g, x)->region;
   if (!keep.n || region_depth(m->g, around) > 1 ||
       !region_encloses(m->g, graph_node(m->g, y)->region, around))
@@ -288,7 +288,7 @@ static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
   NodeId z = read ? pick(m, &b.pool) : b.next[0];
   if (maker_draw(m, 3) == 0)
     return graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, b.carry[b.carries - 1]}, NULL);
-  if (dims_has(&graph_node(m->g, z)->dims, b.t)) z = b.next[0];
+  if (dims_has(graph_node(m->g, z)->dims, b.t)) z = b.next[0];
   return graph_add(m->g, OP_COLLECT, 2, (NodeId[]){scan, z}, &(Attr){.ndims = 1, .dims = &b.t});
 }
 
@@ -301,7 +301,7 @@ static void random_updates(Maker *m, const Pool *pool) {
     if (d->kind == DECL_INPUT || !d->node) continue;
     for (int k = pool->n - 1; k >= 0; k--)
       if (pool->at[k] != d->node &&
-          dims_equal(&graph_node(m->g, pool->at[k])->dims, &graph_node(m->g, d->node)->dims)) {
+          dims_equal(graph_node(m->g, pool->at[k])->dims, graph_node(m->g, d->node)->dims)) {
         maker_update(m, d->node, pool->at[k]);
         break;
       }

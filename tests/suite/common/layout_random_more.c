@@ -4,7 +4,7 @@
 
 #include "tests/suite/common/layout_random.h"
 
-static const Dims *dims_of(Maker *m, NodeId x) { return &graph_node(m->g, x)->dims; }
+static const Dims *dims_of(Maker *m, NodeId x) { return graph_node(m->g, x)->dims; }
 
 static NodeId number(Maker *m, Dtype type, double x) { return graph_const(m->g, type, x); }
 

@@ -411,7 +411,7 @@ static NodeId build_source(Build *b) {
 // An arg_key may only go through a maximum to its index: keys themselves are never outputs.
 static NodeId build_key(Build *b) {
   char why[200];
-  DimId d = graph_node(b->g, b->arg[0])->dims.at[0];
+  DimId d = graph_node(b->g, b->arg[0])->dims->at[0];
   NodeId args[2] = {b->arg[0], graph_index(b->g, d)};
   NodeId key = graph_try(b->g, OP_ARG_KEY, 2, args, NULL, 0, why);
   if (key && b->c.op == OP_ARG_KEY)
@@ -494,15 +494,15 @@ static void add_gradients(Build *b, OpCase *out) {
     return;
   }
   char dims[MAX_RANK + 1] = {0};
-  for (int i = 0; i < y.dims.n; i++) dims[i] = dim_get(b->g->dims, y.dims.at[i])->name[0];
+  for (int i = 0; i < y.dims->n; i++) dims[i] = dim_get(b->g->dims, y.dims->at[i])->name[0];
   DeclId w = declare(b, DECL_INPUT, "w", dims, (Dtype)y.type, 3, false);
   NodeId weighted = graph_binary(b->g, OP_MUL, out->y, b->g->decl.at[w - 1].node);
-  out->loss = graph_reduce(b->g, OP_SUM, weighted, &y.dims);
+  out->loss = graph_reduce(b->g, OP_SUM, weighted, y.dims);
   graph_gradients(b->g, out->loss, out->ngrads, by, out->grad);
 }
 
 static void hand_out(Build *b, const char *name, NodeId value) {
-  const Dims *d = &graph_node(b->g, value)->dims;
+  const Dims *d = graph_node(b->g, value)->dims;
   Output o = {.kind = OUT_VALUE, .name = name, .value = value, .rank = d->n};
   for (int i = 0; i < d->n; i++) o.dims[i] = d->at[i];
   vec_push(b->a, b->g->output) = o;
