@@ -240,6 +240,14 @@ typedef struct EvalAsk {
 Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics,
                       EvalMetric **metric);
 
+// -- known_bytes.c ------------------------------------------------------------------------------
+// The memory of programs that a search compiled, by hashes of the graphs they were made of and of
+// what else they depend on. Of each only the first is compiled to know what it needs.
+typedef struct KnownBytes KnownBytes;
+KnownBytes *known_bytes_new(Arena *a);
+// Returns where the bytes of a program are; they are 0 if they are not known. Adds new programs.
+int64_t *known_bytes(KnownBytes *k, uint64_t program);
+
 // -- pipeline.c: the passes, in order -----------------------------------------------------------
 // Recompute levels (remat) for PipelineOptions.again: cheap values; these and gathered parameters;
 // these and all that was gathered; the lowest level with all segments of the forward pass; the
@@ -270,6 +278,11 @@ typedef struct PipelineOptions {
   // than `memory`. Or NULL.
   const struct Compilation *begun;
   bool simplified; // the selected graph has passed stage "simplify" already, under another layout
+  // The memory of programs that were compiled from the model with these options, but for budget,
+  // recompute level, placement, `times` and the micro-batches (`accumulate`); more are added. Or
+  // NULL.
+  KnownBytes *known;
+  int64_t accumulate;
   // Called with the graph in which values are rematerialised for `again`; returns whether it is to
   // be compiled further. If not, order and program of the result are those of `begun`, if it has
   // them. Or NULL.

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "ir/base/hash.h"
+
 const StageName stage_names[] = {
     {"ast", "the model file as a tree"},
     {"graph", "the whole model: every value, whole tensors, named dims"},
@@ -111,9 +113,16 @@ const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Grap
   return proved(opt, instead(once, g, from), "remat");
 }
 
+int64_t *pipeline_known(const PipelineOptions *opt, uint64_t graph) {
+  uint64_t times;
+  memcpy(&times, &opt->store.times, sizeof times);
+  return known_bytes(opt->known, hash_word(hash_word(graph, (uint64_t)opt->accumulate), times));
+}
+
 void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Graph *g,
                       Compilation *out) {
   const Graph *from = out->collected;
+  uint64_t hash = opt->known ? graph_hash(g) : 0;
   // Compute attention block by block, so that its scores are not stored.
   g = proved(opt, instead(g, attention_blocked(a, g, &opt->codegen), from), "attention");
   // Let products leave out what masks discard.
@@ -133,6 +142,7 @@ void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Grap
   // Write loop nests, the schedule, and the memory plan.
   Compiled *made = program_build(a, out->fusion, &opt->codegen);
   if (opt->gpu || opt->transfers) out->transfers = gpu_transfers(a, made, opt->each);
+  if (opt->known) *pipeline_known(opt, hash) = program_bytes(made->program);
   out->compiled = made;
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
@@ -168,9 +178,24 @@ static void fit_memory(Arena *a, const PipelineOptions *opt, int last, Compilati
   if (wanted && !made && (out->again || !whole)) compute_how(a, opt, last, out);
 }
 
+// Returns the bytes that the program without recomputation is known to need, if that is more than
+// the budget, or 0.
+static int64_t known_over(const PipelineOptions *opt, const Compilation *c) {
+  Arena *scratch = arena_new();
+  PipelineOptions quiet = *opt;
+  quiet.timings = NULL;
+  quiet.passed = NULL;
+  const Graph *g = pipeline_recompute(scratch, &quiet, c->collected, 0, NULL);
+  int64_t bytes = *pipeline_known(opt, graph_hash(g));
+  arena_free(scratch);
+  return bytes > opt->memory ? bytes : 0;
+}
+
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   if (!opt->memory && opt->again) out->again = asked_level(a, opt, out->collected);
   bool known = out->compiled || out->least;
+  if (opt->known && opt->memory && !known) out->least = known_over(opt, out);
+  known |= out->least > 0;
   if (!opt->memory || (last >= AFTER_PROGRAM && !known)) compute_how(a, opt, last, out);
   fit_memory(a, opt, last, out);
 }
@@ -250,6 +275,18 @@ static void compute_other(Arena *a, const PipelineOptions *opt, int end, Compila
   out->gave_up = gave_up && out->least > opt->memory;
 }
 
+// Where a sparing search finds no program that fits, its result has the program without
+// recomputation, unless that is what `begun` had. Compiles it if only its bytes were known so far.
+static void compute_without(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+  bool begun = opt->begun && out->placement == opt->begun->placement;
+  Compilation none = *out;
+  if (!opt->sparing || out->compiled || begun) return;
+  none.again = 0;
+  compute_how(a, opt, last, &none);
+  none.again = out->again;
+  *out = none;
+}
+
 void compilation_free(Compilation *c) {
   gpu_program_free(c->on_gpu);
   gpu_code_free(c->gpu_code);
@@ -303,6 +340,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   bool far = pipeline_is_far(opt, out->least);
   bool tries = over && !far && out->placement;
   if (tries) compute_plain(a, opt, end, out);
+  if (end >= AFTER_PROGRAM) compute_without(a, opt, end, out);
   out->plain_tried = tries;
   out->gave_up |= far;
   // The result is a Program now, whose instructions know bytes and run-time scalars only.

@@ -24,6 +24,9 @@ enum {
 // flops in *facts, unless that is NULL.
 const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level,
                                 PartitionFacts *facts);
+// Returns where opt->known, which is not NULL, has the bytes of the program of a graph, by its
+// hash.
+int64_t *pipeline_known(const PipelineOptions *opt, uint64_t graph);
 // Determines how the values of g are computed: physical order of dims, kernels, schedule and memory
 // offsets. g is what pipeline_recompute returned for out->collected; it is released. The result
 // in *out is one Program, or less of it up to stage `last`.

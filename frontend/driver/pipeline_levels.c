@@ -45,10 +45,11 @@ static Trials trials_new(Arena *a, const PipelineOptions *opt, const Compilation
 }
 
 // Returns the bytes that a program of this graph is known to need, or 0.
-static int64_t known_bytes(const Trials *t, uint64_t graph) {
+static int64_t bytes_of(const Trials *t, uint64_t graph) {
   int k = 0;
   while (k <= t->levels && !(t->level[k].bytes && t->level[k].graph == graph)) k++;
-  return k <= t->levels ? t->level[k].bytes : 0;
+  if (k <= t->levels) return t->level[k].bytes;
+  return t->opt->known ? *pipeline_known(t->opt, graph) : 0;
 }
 
 static void compile(Trials *t, const PipelineOptions *opt, const Graph *g, PartitionFacts facts) {
@@ -63,15 +64,18 @@ static int64_t bytes_at(Trials *t, int level) {
   PipelineOptions quiet = *t->opt;
   quiet.timings = NULL;
   quiet.passed = NULL;
-  arena_free(t->arena);
-  t->arena = arena_new();
-  t->made = (Compilation){0};
+  Arena *a = arena_new();
   PartitionFacts facts = t->c->partition;
-  const Graph *g = pipeline_recompute(t->arena, &quiet, t->c->collected, level,
-                                      t->c->simplified ? &facts : NULL);
+  const Graph *g =
+      pipeline_recompute(a, &quiet, t->c->collected, level, t->c->simplified ? &facts : NULL);
   is->graph = graph_hash(g);
-  is->bytes = known_bytes(t, is->graph);
-  if (is->bytes) return is->bytes;
+  is->bytes = bytes_of(t, is->graph);
+  if (is->bytes) {
+    arena_free(a);
+    return is->bytes;
+  }
+  arena_free(t->arena);
+  t->arena = a;
   compile(t, &quiet, g, facts);
   t->graph = is->graph;
   return is->bytes = program_bytes(t->made.compiled->program);

@@ -156,6 +156,7 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   Variant v = variant_of(s);
   Pricer *p = arena_new_of(s->arena, Pricer);
   const Graph *model;
+  if (!s->known) s->known = known_bytes_new(s->arena);
   *p =
       (Pricer){.s = s, .task = out, .asked = price_table(s->arena), .known = price_table(s->arena)};
   out->price = price_layout;

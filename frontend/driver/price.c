@@ -178,6 +178,7 @@ double price_products(const void *with, int64_t processors) {
   Pricer ideal = *(const Pricer *)with;
   SearchPrice price;
   const Mesh one = {0};
+  s.known = NULL; // its programs are for this machine
   s.machine.half = s.machine.launch = 0;
   s.machine.memory_rate = s.machine.l3_rate = s.machine.l2_rate = (double)INFINITY;
   s.machine.cores = 0;

@@ -98,6 +98,8 @@ static const PackField options_fields[] = {
     BOOL(PipelineOptions, first),
     LEFT(PipelineOptions, begun),
     BOOL(PipelineOptions, simplified),
+    LEFT(PipelineOptions, known),
+    LEFT(PipelineOptions, accumulate),
     LEFT(PipelineOptions, wanted_again),
     LEFT(PipelineOptions, passed),
     LEFT(PipelineOptions, watcher),

@@ -48,6 +48,7 @@ typedef struct Session {
   double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
   const Compilation *begun; // PipelineOptions.begun of such a program
   bool simplified;          // PipelineOptions.simplified of such a program
+  KnownBytes *known;        // PipelineOptions.known of programs that do not run, or NULL
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them. The library opens the GPU of --device cuda
   // when it first compiles, and not when the model is loaded.

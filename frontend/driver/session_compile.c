@@ -138,6 +138,8 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .memory = (int64_t)memory,
       .begun = s->begun,
       .simplified = s->simplified,
+      .known = runs || s->stores || s->unfused ? NULL : s->known,
+      .accumulate = s->options.accumulate,
       .machine_code = runs,
   };
   if (gpu) for_gpu(s, g, runs, out);
