@@ -215,15 +215,16 @@ static Tried *first_alike(Joint *j, Tried *c) {
   return j->alike[at];
 }
 
+// A choice that asks what another one did takes its estimate. Only where all choices are priced
+// does that take no work of the search: else a search would go the further, the more of its rules
+// change nothing.
 bool joint_estimate(Joint *j, Tried *c) {
   if (c->estimated) return true;
-  Tried *alike = j->every ? first_alike(j, c) : c; // other searches come to few such choices
-  if (alike->estimated)
-    c->choice.cost = alike->choice.cost;
-  else if (joint_spend(j, joint_estimates(j, 1)))
-    c->choice.cost = search_cost(j->task, c->choice.mesh, &c->choice.layout);
-  else
-    return false;
+  const Tried *alike = first_alike(j, c);
+  bool taken = j->every && alike->estimated;
+  if (!taken && !joint_spend(j, joint_estimates(j, 1))) return false;
+  c->choice.cost = alike->estimated ? alike->choice.cost
+                                    : search_cost(j->task, c->choice.mesh, &c->choice.layout);
   c->over = c->choice.cost.memory > j->task->memory;
   c->estimated = true;
   j->result->estimated++;
