@@ -1,6 +1,9 @@
 // Prices a layout for the search: from the samples of the search (models with short loops) or, of a
 // model that is its own only sample, from its program (price_whole.c).
 //
+// A layout that asks the same of all values as an earlier one (place_asked) has its price. It
+// counts as work of the search as if it had been compiled again.
+//
 // Where a layout needs more memory than a processor has, samples are compiled again at some
 // recompute levels. Where little memory lacks, the first one is that for cheap values. Else it is
 // that for all segments of the forward pass and, if it fits, that for cheap values and all that was
@@ -17,6 +20,7 @@
 
 #include <math.h>
 
+#include "frontend/driver/price_known.h"
 #include "frontend/driver/price_samples.h"
 #include "frontend/driver/price_whole.h"
 
@@ -152,25 +156,64 @@ bool price_may_recompute(const Pricer *p, SearchHint hint, const SearchPrice *no
   return !hint.as_is && none->peak > memory && none->peak <= HOPELESS * memory && !slow;
 }
 
-// Sets *price to that of a layout, with recomputation where that is needed and may help.
-static bool price_priced(Priced *l, SearchHint hint, SearchPrice *price) {
-  if (hint.over && !hint.as_is) return price_over(l, price);
-  if (!price_level(l, 0, price)) return false;
-  price->unlimited = price->seconds;
-  price->unlimited_peak = price->peak;
-  SearchPrice none = *price;
-  return !price_may_recompute(l->p, hint, &none) || price_within(l, &none, price);
+// Sets asked->over to the price of a layout that is likely to need recomputation.
+static bool know_over(Priced *l, KnownPrice *asked) {
+  if (asked->over.programs) return true;
+  if (!price_over(l, &asked->over)) return false;
+  asked->over.programs = l->programs;
+  return true;
+}
+
+// Sets asked->none to the price without recomputation.
+static bool know_none(Priced *l, KnownPrice *asked) {
+  SearchPrice *none = &asked->none;
+  if (none->programs) return true;
+  if (!price_level(l, 0, none)) return false;
+  none->unlimited = none->seconds;
+  none->unlimited_peak = none->peak;
+  none->programs = l->programs;
+  return true;
+}
+
+// Sets asked->within to the price with recomputation where asked->none, which is known, does not
+// fit.
+static bool know_within(Priced *l, KnownPrice *asked) {
+  if (asked->within.programs) return true;
+  l->programs = asked->none.programs;
+  asked->within = asked->none;
+  asked->within.programs = 0;
+  if (!price_within(l, &asked->none, &asked->within)) return false;
+  asked->within.programs = l->programs;
+  return true;
+}
+
+// Forgets prices with recomputation for other budgets.
+static void forget_others(const SearchTask *t, KnownPrice *asked) {
+  if (asked->memory != t->memory) asked->over = asked->within = (SearchPrice){0};
+  asked->memory = t->memory;
+}
+
+// Returns the price of a layout, with recomputation where that is needed and may help, or NULL.
+static const SearchPrice *price_priced(Priced *l, SearchHint hint, KnownPrice *asked) {
+  if (hint.over && !hint.as_is) return know_over(l, asked) ? &asked->over : NULL;
+  if (!know_none(l, asked)) return NULL;
+  if (!price_may_recompute(l->p, hint, &asked->none)) return &asked->none;
+  return know_within(l, asked) ? &asked->within : NULL;
 }
 
 bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
                   SearchPrice *out) {
   const Pricer *p = with;
-  if (p->task->npriced == 1) return price_whole(p, mesh, layout, hint, out);
+  const SearchTask *t = p->task;
+  KnownPrice own = {0}, *asked = &own;
+  if (t->npriced == 1) return price_whole(p, mesh, layout, hint, out);
+  if (p->asked) asked = price_known(p->asked, search_asked(t->npriced, t->priced, mesh, layout));
+  forget_others(t, asked);
   Priced l = priced_begin(p, mesh, layout);
-  bool good = price_priced(&l, hint, out);
-  out->programs = l.programs;
+  const SearchPrice *price = price_priced(&l, hint, asked);
+  if (price) *out = *price;
   priced_end(&l);
-  return good;
+  return price != NULL;
 }
 
 double price_products(const void *with, int64_t processors) {
@@ -178,6 +221,7 @@ double price_products(const void *with, int64_t processors) {
   Pricer ideal = *(const Pricer *)with;
   SearchPrice price;
   const Mesh one = {0};
+  ideal.known = ideal.asked = NULL;
   s.known = NULL; // its programs are for this machine
   s.machine.half = s.machine.launch = 0;
   s.machine.memory_rate = s.machine.l3_rate = s.machine.l2_rate = (double)INFINITY;

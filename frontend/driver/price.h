@@ -17,8 +17,8 @@ typedef struct Pricer {
   Session *s;
   const SearchTask *task;
   Selected of;
-  // Of a model that is its own only sample, by what layouts ask of its values, and by lowered
-  // graphs; or NULL.
+  // By what layouts ask of all values; and by the lowered graphs of a model that is its own only
+  // sample, or by the graphs of samples of other models at each level. Or NULL.
   PriceTable *asked, *known;
 } Pricer;
 

@@ -1,4 +1,4 @@
-// Keeps the prices of programs by the hashes of their lowered graphs. See price_known.h.
+// Keeps the prices of programs by the hashes of their graphs. See price_known.h.
 #include "frontend/driver/price_known.h"
 
 enum { PLACES = 1 << 12 };
@@ -13,6 +13,8 @@ PriceTable *price_table(Arena *a) {
   t->a = a;
   return t;
 }
+
+Arena *price_table_arena(const PriceTable *t) { return t->a; }
 
 KnownPrice *price_known(PriceTable *t, uint64_t hash) {
   KnownPrice **at = &t->at[hash % PLACES];

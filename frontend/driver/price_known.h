@@ -1,4 +1,4 @@
-// Private: the programs that the search has priced, by the hashes of their lowered graphs.
+// Private: the programs that the search has priced, by the hashes of their graphs.
 #ifndef FRONTEND_PRICE_KNOWN_H
 #define FRONTEND_PRICE_KNOWN_H
 
@@ -14,11 +14,17 @@ struct KnownPrice {
   // With recomputation, for a budget of `memory` bytes; 0: not known.
   SearchPrice within;
   double memory;
-  uint64_t other;   // hash of the lowered graph with which that of `within` was compared; 0: none
-  uint64_t plain;   // hash of the graph with the plain placement, if `within` depends on it; else 0
+  // Of what a layout asks of samples: as `within`, of a layout that is likely to need
+  // recomputation. Of both programs is 0: it is not known.
+  SearchPrice over;
+  uint64_t other; // hash of the lowered graph with which that of `within` was compared; 0: none
+  uint64_t plain; // hash of the graph with the plain placement, if `within` depends on it; else 0
+  // Of a sample that is not the whole model `none` has no memory, which is here if it counts.
+  struct SampleMemory *memory_of;
   KnownPrice *next; // of those in one place of the table
 };
 
+Arena *price_table_arena(const PriceTable *t);
 // Returns the entry of a program. Adds one if it is new.
 KnownPrice *price_known(PriceTable *t, uint64_t hash);
 

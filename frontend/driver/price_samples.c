@@ -3,29 +3,22 @@
 // layers costs -28 times the model of three layers and 29 times that of four. Memory is
 // extrapolated by price_peak.c, from the samples whose memory counts.
 //
-// All levels of a layout share the placement and the graph of one processor. A level that changes
-// this graph as an earlier one did has the price of that: where no parameters are gathered, say,
-// gathering them again changes nothing.
+// All levels of a layout share the placement and the graph of one processor. Where that graph,
+// changed by a level, is one that was priced before, its price is taken: where no parameters are
+// gathered, say, gathering them again changes nothing; and rules of other layouts may change
+// nothing, or only what is not in this sample.
 //
 // A sample is compiled as a part of the whole model: what pays only in many layers pays in it, too.
 #include "frontend/driver/price_samples.h"
 
+#include "frontend/driver/price_known.h"
 #include "frontend/driver/price_peak.h"
-
-// What is known of a sample at one level.
-typedef struct LevelPrice LevelPrice;
-struct LevelPrice {
-  uint64_t graph;      // hash of the graph in which values are rematerialised
-  SearchPrice price;   // of the sample alone, without its memory
-  SampleMemory memory; // if it counts
-  LevelPrice *next;
-};
+#include "ir/base/hash.h"
 
 struct PricedSample {
   Session s;
   Compilation made; // up to stage "collectives", in s.arena
   bool begun;
-  LevelPrice *known;
 };
 
 static double bytes_sent(const CollFacts *facts) {
@@ -57,7 +50,9 @@ bool price_compile(const Pricer *p, Session *s, const Mesh *mesh, const Layout *
 }
 
 Priced priced_begin(const Pricer *p, const Mesh *mesh, const Layout *layout) {
-  return (Priced){.p = p, .mesh = mesh, .layout = layout, .a = arena_new()};
+  Priced l = {.p = p, .mesh = mesh, .layout = layout, .known = p->known, .a = arena_new()};
+  if (!l.known) l.known = price_table(l.a);
+  return l;
 }
 
 void priced_end(Priced *l) {
@@ -103,39 +98,48 @@ static void begin_samples(Priced *l) {
     if (adds_work(&all[i])) begin_sample(l, i, true);
 }
 
-// What is sought while a level is compiled: an equal program of another level.
+// What is sought while a level is compiled: the price of the same graph.
 typedef struct Sought {
-  const PricedSample *sample;
-  uint64_t graph;
-  const LevelPrice *known; // NULL: there is none
+  PriceTable *table;
+  uint32_t sample;
+  KnownPrice *known;
 } Sought;
+
+// Returns a hash of sample i with its graph in which values are rematerialised: what the price and
+// the memory of its program depend on.
+static uint64_t level_hash(uint32_t i, const Graph *g) {
+  uint64_t h = hash_word(graph_hash(g), i);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Origin *from = graph_node(g, n)->origin;
+    h = hash_word(h, (uint64_t)from->pos.line << 32 | from->pos.col);
+    h = hash_word(h, from->backward);
+  }
+  return h;
+}
 
 static bool is_new(void *watcher, const Graph *rematerialised) {
   Sought *x = watcher;
-  x->graph = graph_hash(rematerialised);
-  x->known = x->sample->known;
-  while (x->known && x->known->graph != x->graph) x->known = x->known->next;
-  return !x->known;
+  x->known = price_known(x->table, level_hash(x->sample, rematerialised));
+  return !x->known->none.programs;
 }
 
-// Adds what the compiled program of a level says to what is known of sample i, and returns it.
-static const LevelPrice *add_level(Priced *l, uint32_t i, const Session *s, const Compilation *c,
-                                   const Sought *of) {
-  PricedSample *x = &l->sample[l->plain][i];
+// Notes what the compiled program of a level says of sample i.
+static void note_level(const Priced *l, uint32_t i, const Session *s, const Compilation *c,
+                       KnownPrice *known) {
+  Arena *a = price_table_arena(l->known);
   double weight = l->p->task->priced[i].memory;
-  LevelPrice *new = arena_new_of(l->a, LevelPrice);
-  *new = (LevelPrice){.graph = of->graph, .next = x->known};
-  price_add(s->arena, l->p, c, &new->price);
-  if (weight != 0) new->memory = sample_memory(l->a, c, weight);
-  x->known = new;
-  return new;
+  known->none.programs = 1;
+  price_add(s->arena, l->p, c, &known->none);
+  if (weight == 0) return;
+  known->memory_of = arena_new_of(a, SampleMemory);
+  *known->memory_of = sample_memory(a, c, weight);
 }
 
-// Returns the price of sample i at a level, or NULL if it cannot be compiled.
-static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
+// Returns what is known of sample i at a level, or NULL if it cannot be compiled.
+static const KnownPrice *price_sample(Priced *l, uint32_t i, int level) {
   const PricedSample *x = &l->sample[l->plain][i];
   if (!x->begun) return NULL;
-  Sought sought = {.sample = x};
+  Sought sought = {.table = l->known, .sample = i};
   ProgramWay way = {.begun = &x->made,
                     .first = true,
                     .again = level,
@@ -146,7 +150,7 @@ static const LevelPrice *price_sample(Priced *l, uint32_t i, int level) {
   Compilation c;
   s.arena = arena_new();
   bool made = session_program(&s, s.arena, x->made.selected, &l->p->of, way, &c);
-  if (made && !sought.known) sought.known = add_level(l, i, &s, &c, &sought);
+  if (made && !sought.known->none.programs) note_level(l, i, &s, &c, sought.known);
   arena_free(s.arena);
   return made ? sought.known : NULL;
 }
@@ -164,12 +168,12 @@ bool price_level(Priced *l, int level, SearchPrice *out) {
   Arena *a = arena_new();
   SampleMemory *memory = arena_array(a, SampleMemory, t->npriced + 1);
   uint32_t i = 0, counted = 0;
-  const LevelPrice *x;
+  const KnownPrice *x;
   *out = (SearchPrice){0};
   if (!l->sample[l->plain]) begin_samples(l);
   for (; i < t->npriced && (x = price_sample(l, i, level)); i++) {
-    add_weighted(&x->price, t->priced[i].weight, out);
-    if (t->priced[i].memory != 0) memory[counted++] = x->memory;
+    add_weighted(&x->none, t->priced[i].weight, out);
+    if (t->priced[i].memory != 0) memory[counted++] = *x->memory_of;
   }
   if (i == t->npriced) out->peak = price_peak(counted, memory, &out->kept);
   l->programs++;

@@ -12,9 +12,10 @@ typedef struct Priced {
   const Pricer *p;
   const Mesh *mesh;
   const Layout *layout;
-  bool plain;              // place_plain chooses the shardings
-  int programs;            // prices so far; SearchPrice.programs
-  Arena *a;                // of the prices of samples
+  bool plain;        // place_plain chooses the shardings
+  int programs;      // prices so far; SearchPrice.programs
+  PriceTable *known; // the prices of samples
+  Arena *a;
   PricedSample *sample[2]; // by `plain`, by sample; NULL: none is compiled yet
 } Priced;
 

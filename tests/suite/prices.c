@@ -13,7 +13,8 @@
 //
 // Beside them layouts of which the short models, from whose costs the price is made, might be
 // compiled unlike the whole model: within 1.05 of each other. And layouts with two placements, of
-// which only one fits the memory, or is faster within it: the same figures.
+// which only one fits the memory, or is faster within it: the same figures. And searches in which
+// each price is compared with that of a pricer that knows no earlier prices: equal in all bits.
 //
 //   suite_prices              a sample, in which each example, machine and layout occurs
 //   suite_prices all          all of them
@@ -356,6 +357,70 @@ static void run_second(void) {
   arena_free(a);
 }
 
+// -- what was priced before ------------------------------------------------------------------------
+
+// Searches in which many layouts ask the same, or have equal programs: of models that are their own
+// only samples, and of models with several samples.
+static const struct {
+  const char *path, *sets, *memory;
+} before[] = {
+    {"examples/logistic.mesh", "", "900"},
+    {"examples/dlrm.mesh", "", "30KiB"},
+    {"examples/gpt2.mesh", "", "48MiB"},
+    {"examples/minilm.mesh", "depth=12", "12MiB"},
+};
+
+// A pricer that knows earlier prices, and what was wrong with one of them.
+typedef struct Twice {
+  Pricer *known;
+  const char *wrong;
+  Arena *a;
+} Twice;
+
+static bool same_price(const SearchPrice *x, const SearchPrice *y) {
+  return x->seconds == y->seconds && x->products == y->products && x->kernels == y->kernels &&
+         x->transfer == y->transfer && x->sent == y->sent && x->peak == y->peak &&
+         x->again == y->again && x->unlimited == y->unlimited && x->kept == y->kept &&
+         x->unlimited_peak == y->unlimited_peak && x->open == y->open;
+}
+
+static bool price_twice(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                        SearchPrice *out) {
+  Twice *t = with;
+  Session bare = *t->known->s;
+  Pricer fresh = *t->known;
+  SearchPrice alone;
+  bare.known = NULL;
+  fresh.s = &bare;
+  fresh.asked = fresh.known = NULL;
+  bool made = price_layout(t->known, mesh, layout, hint, out);
+  bool other = price_layout(&fresh, mesh, layout, hint, &alone);
+  if (made != other || (made && !same_price(out, &alone)))
+    t->wrong = arena_printf(t->a, "%s: %.17g s and %.17g, %.0f bytes and %.0f",
+                            layout_option(t->a, mesh, layout), out->seconds, alone.seconds,
+                            out->peak, alone.peak);
+  return made;
+}
+
+static const char *search_twice(Loaded *l) {
+  Twice t = {.known = l->task.pricer, .a = l->s.arena};
+  l->task.price = price_twice;
+  l->task.pricer = &t;
+  SearchResult *r = search_best(l->s.arena, &l->task);
+  return r->over_memory ? t.wrong : "the case is none";
+}
+
+static void run_before(void) {
+  for (size_t i = 0; i < countof(before); i++) {
+    Loaded l;
+    Words w = begin(&l, before[i].path);
+    add_sets(&w, before[i].sets);
+    add_option(&w, "--mesh", "rows=4,cols=2");
+    add_option(&w, "--memory", before[i].memory);
+    end(&l, "priced before", load(&l, &w) ? search_twice(&l) : "the model cannot be planned");
+  }
+}
+
 // -- all cases ------------------------------------------------------------------------------------
 
 // Runs an example with one list of settings on all sizes and machines, under all layouts, or under
@@ -406,6 +471,7 @@ int main(int argc, char **argv) {
   failed += !all_known();
   if (!one) run_unlike();
   if (!one) run_second();
+  if (!one || !strcmp(one, "before")) run_before();
   for (size_t i = 0; i < countof(examples); i++) {
     Case c = {.of = &examples[i]};
     if (one && strcmp(one, c.of->path) != 0) continue;
