@@ -259,6 +259,14 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
 }
 unset XDG_CACHE_HOME
 
+# -- a layout that is sought ------------------------------------------------------------------------------------
+on="$root/examples/transformer.mesh --mesh rows=2 --memory 13500000 --json"
+# shellcheck disable=SC2086
+"$meshc" check $on --layout auto >"$tmp/sought" 2>"$tmp/remarks"
+# shellcheck disable=SC2086
+"$meshc" check $on --layout "$(sed -n 's/^meshc: layout \(.*\), the fastest of .*/\1/p' "$tmp/remarks")" >"$tmp/given"
+same "check of a layout that was sought and of the same one given" "$tmp/sought" "$tmp/given"
+
 # -- the model from standard input -----------------------------------------------------------------------------
 piped() { expect "$@" <"$net"; }
 piped "check -" 0 "^model      -, for train" "$meshc" check -

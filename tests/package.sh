@@ -47,6 +47,10 @@ for np in 2 4; do
 done
 expect "3 ranks of a mesh of 4" 2 "3 ranks cannot share the mesh of the package.*E0601" "$meshc" predict trained --np 3 --feed x=rows/x.npy
 
+# the search for the layout compiles programs with the products of this computer
+expect "a layout that is sought, within a budget" 0 "" "$meshc" compile "$root/examples/transformer.mesh" --for train --mesh rows=2 \
+  --layout auto --memory 7200000 --cpu "$here" -o sought -q --no-cache
+
 # parameters that are in the package
 must "$meshc" compile "$net" --params got.safetensors --cpu native -o with -q
 must "$meshc" predict with --feed x=rows/x.npy --out got

@@ -142,7 +142,7 @@ static bool confirm_others(Session *s, const Selected *of, const SearchTask *t, 
   return true;
 }
 
-bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
+static bool compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
   double work = COMPILED_NODES;
   SearchChoice *c;
   while ((c = first_open(of, r)) && (c == r->at || work >= whole_work(of, c))) {
@@ -153,6 +153,12 @@ bool planner_compare(Session *s, const Selected *of, const SearchTask *t, Search
   }
   if (r->at[0].price.peak > t->memory && !confirm_others(s, of, t, r)) return false;
   return r->at[0].price.peak <= t->memory || planner_too_large(s, t, &r->at[0], false);
+}
+
+bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
+  bool good = compare(s, of, t, r);
+  s->known = NULL; // later programs of the session may have other products
+  return good;
 }
 
 // Returns the priced choice that comes after `last` (NULL: the first one) in the order of their

@@ -247,6 +247,7 @@ bool session_package(Session *s, const Graph *g, const Selected *of, PackageWay 
                      Compilation *out) {
   PipelineOptions options;
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
+  options.known = NULL; // of programs with other products
   if (options.codegen.products) options.codegen.products = way.products;
   options.codegen.epilogues = way.epilogues;
   options.each = way.each;
