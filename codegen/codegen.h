@@ -75,7 +75,7 @@ const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *o
 const Graph *attention_sums(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // live_select.c. Returns g with masks that let products leave out what a mask discards. Returns g
-// itself if no mask discards elements of a product that are needed otherwise.
+// itself if no mask lets a product leave out elements.
 const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // live_ahead.c. What masks say about the elements of values that lie ahead of a position in time.

@@ -212,6 +212,7 @@ static void make_graph(Chooser *c, const Chooser *like) {
   if (!c->differs) return;
   c->like = NULL;
   c->differs = false;
+  memset(c->map, 0, (graph_count(c->from) + 1) * sizeof *c->map);
   make_orders(c);
 }
 

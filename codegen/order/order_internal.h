@@ -37,8 +37,8 @@ typedef struct Chooser {
   VEC(bool) again; // by new node: made for an old node that recomputes a value
   bool repeats;    // the node that is being made is one of these
   VEC(OrderCopy) copy;
-  // Has no copies: `to` and `map` are as its own as long as this chooser needs none. NULL: `to` is
-  // a new graph.
+  // A chooser that needed no copies. While this one needs none either, it uses the graph of `like`
+  // as `to`, whose nodes are the same. NULL: `to` is a new graph.
   const struct Chooser *like;
   bool differs; // this chooser has needed a copy, which `like` lacks
   // The classes of `from`, with the orders that the search has found; NULL before the search.

@@ -45,7 +45,7 @@ void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double ext
   }
 }
 
-// The work of a kernel for these numbers of iterations, for which it was computed last.
+// The work of a kernel, and the numbers of iterations for which it was computed last.
 typedef struct KnownWork {
   bool any;
   double extent[MAX_LOOPS];

@@ -173,7 +173,7 @@ static void drop_top(Arena *a) {
   a->held -= b->size;
   UNPOISON(b->data, b->size);
   if (all > LAST_BLOCK)
-    large_put(b, b->base, all); // as it came
+    large_put(b, b->base, all); // it was a large allocation (large_block)
   else if (!spare_put(b))
     free(b->base);
 }

@@ -104,7 +104,6 @@ static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
   if (d == m->two) return 0; // ids go up to 2
   if (m->ninputs + 1 >= MAX_INPUTS) return 0;
   NodeId ids = random_ids(m);
-  s = graph_node(m->g, x)->dims; // the graph has grown
   if (maker_draw(m, 2))
     return random_fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
   DimId from = graph_node(m->g, ids)->dims->at[0];
