@@ -15,11 +15,11 @@ struct KnownPrice {
   SearchPrice within;
   double memory;
   // Of what a layout asks of samples: as `within`, of a layout that is likely to need
-  // recomputation. Of both programs is 0: it is not known.
+  // recomputation. `programs` of `within` and of `over` is 0 where they are not known.
   SearchPrice over;
   uint64_t other; // hash of the lowered graph with which that of `within` was compared; 0: none
   uint64_t plain; // hash of the graph with the plain placement, if `within` depends on it; else 0
-  // Of a sample that is not the whole model `none` has no memory, which is here if it counts.
+  // Of a sample that is not the whole model: its memory, if it counts. `none` has no memory then.
   struct SampleMemory *memory_of;
   KnownPrice *next; // of those in one place of the table
 };

@@ -101,17 +101,19 @@ static int by_both(const void *x, const void *y) {
 // What prices with recomputation have shown so far.
 typedef struct Again {
   double worst; // seconds of the worst choice that is kept
-  double share; // of the memory that a program does not keep between steps recomputation left at
-                // least so much; 0: not known
-  double open;  // the least seconds, without recomputation, of choices that might fit if more were
-                // recomputed than was tried
+  // Of the memory that a program does not keep between steps recomputation left at least so much:
+  double failed; // where it did not suffice; 0: not known
+  double fitted; // where it sufficed, and may have gone no further
+  double open;   // the least seconds, without recomputation, of choices that might fit if more were
+                 // recomputed than was tried
 } Again;
 
 // Returns whether a choice that does not fit without recomputation may fit with it, and then be
 // among those that are kept.
 static bool may_help(const Joint *j, const Tried *c, const Again *seen) {
   const SearchPrice *p = &c->choice.price;
-  double least = p->kept + SAVES_MORE * seen->share * (p->peak - p->kept);
+  double share = seen->failed > 0 ? fmin(seen->failed, seen->fitted) : 0;
+  double least = p->kept + SAVES_MORE * share * (p->peak - p->kept);
   return LEAST_TIME * p->unlimited < seen->worst && least <= j->task->memory;
 }
 
@@ -129,12 +131,13 @@ static bool price_again(Joint *j, Tried *c, Again *seen) {
   if (!joint_price(j, c)) return false;
   if (!c->priced) return true;
   double share = (price->peak - before.kept) / (before.peak - before.kept);
-  seen->share = seen->share > 0 ? fmin(seen->share, share) : share;
   if (!joint_fits(j, c)) {
     if (price->open) seen->open = open;
-  } else if (price->seconds < seen->worst) {
-    seen->worst = worst_kept(j);
+    seen->failed = seen->failed > 0 ? fmin(seen->failed, share) : share;
+    return true;
   }
+  seen->fitted = fmin(seen->fitted, share);
+  if (price->seconds < seen->worst) seen->worst = worst_kept(j);
   return true;
 }
 
@@ -147,7 +150,7 @@ static bool price_over(Joint *j, const TriedList *over, double *open) {
   if (!over->n) return true;
   Tried **fast = arena_copy(j->a, over->at, over->n * sizeof *fast);
   Tried **small = arena_copy(j->a, over->at, over->n * sizeof *small);
-  Again seen = {.worst = worst_kept(j), .open = (double)INFINITY};
+  Again seen = {.worst = worst_kept(j), .fitted = 1, .open = (double)INFINITY};
   qsort(fast, over->n, sizeof *fast, by_both);
   qsort(small, over->n, sizeof *small, by_peak);
   for (uint32_t i = 0; i < over->n; i++)
