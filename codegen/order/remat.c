@@ -31,12 +31,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/hash.h"
+
 // A clone: the copy of node `of` that the backward pass has in region (loop) `in`.
 typedef struct CloneSite {
   NodeId of;
   RegionId in;
 } CloneSite;
 typedef VEC(CloneSite) CloneSites;
+
+// A clone that is made, or about to be: in `to`, for nodes of one phase.
+typedef struct Clone {
+  CloneSite site; // of: 0 in a free slot of the table
+  uint32_t phase;
+  NodeId made; // 0: not yet
+} Clone;
+
 typedef struct Remat {
   Arena *a;
   const Graph *from;
@@ -46,11 +56,9 @@ typedef struct Remat {
   bool each;            // RematLevel.each
   bool *marked;         // by node of `from`: other phases than its own read a clone of the node
   NodeId *map;          // by node of `from`: its copy in `to`
-  // clones[p] has the clones of phase p: by region of the clone, then by node of `from`, the clone
-  // in `to`; 0: none
-  NodeId ***clones;
+  Clone *clone;         // hash table with open addressing
+  uint32_t nclones, nslots;
   uint32_t phase; // the phase of the node that is being copied
-  NodeId **clone; // clones[phase]
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -78,10 +86,35 @@ static bool is_cloned(const Remat *r, NodeId n) {
   return r->phase % 2 == 1 || (r->each && r->part && !r->part[n]);
 }
 
-static void begin_phase(Remat *r, uint32_t phase) {
-  r->phase = phase;
-  if (!r->clones[phase]) r->clones[phase] = arena_array(r->a, NodeId *, r->from->region.n + 1);
-  r->clone = r->clones[phase];
+// -- the table of clones --------------------------------------------------------------------------
+
+static Clone *slot_of(const Remat *r, CloneSite site, uint32_t phase) {
+  uint64_t h = hash_word(hash_word(hash_word(FNV_START, site.of), site.in), phase);
+  for (uint32_t i = (uint32_t)(h ^ h >> 32);; i++) {
+    Clone *c = &r->clone[i & (r->nslots - 1)];
+    bool same = c->site.of == site.of && c->site.in == site.in && c->phase == phase;
+    if (same || !c->site.of) return c;
+  }
+}
+
+static void grow_table(Remat *r) {
+  Clone *old = r->clone;
+  uint32_t slots = r->nslots;
+  r->nslots = slots ? 2 * slots : 256;
+  r->clone = arena_array(r->a, Clone, r->nslots);
+  for (uint32_t i = 0; i < slots; i++)
+    if (old[i].site.of) *slot_of(r, old[i].site, old[i].phase) = old[i];
+}
+
+// Returns where the table has the clone at this site for the present phase; 0: it is not made yet.
+// Valid until the next call.
+static NodeId *clone_at(Remat *r, CloneSite site) {
+  if (2 * r->nclones >= r->nslots) grow_table(r);
+  Clone *c = slot_of(r, site, r->phase);
+  r->nclones += !c->site.of;
+  c->site = site;
+  c->phase = r->phase;
+  return &c->made;
 }
 
 // -- a forward value as region `from` reads it ----------------------------------------------------
@@ -107,7 +140,7 @@ static NodeId collected(Remat *r, NodeId x, RegionId in) {
 static NodeId value(Remat *r, NodeId n, RegionId from) {
   RegionId in = seen_in(r, n, from);
   const Node *node = graph_node(r->from, n);
-  if (is_cloned(r, n)) return r->clone[in][n];
+  if (is_cloned(r, n)) return *clone_at(r, (CloneSite){n, in});
   if (in == node->region) return r->map[n];
   return node->op == OP_AT ? graph_at(r->to, in, value(r, node->args[0], around(r, in)))
                            : collected(r, r->map[n], in);
@@ -131,7 +164,7 @@ static void clone_one(Remat *r, CloneSite c) {
   NodeId made =
       graph_try(r->to, (Op)node->op, node->nargs, args, node->attr, node->instance + r->phase, why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);
-  r->clone[c.in][c.of] = made;
+  *clone_at(r, c) = made;
 }
 
 // Adds to *todo the clone of n that region `from` needs, if n is to be rematerialised and the clone
@@ -145,8 +178,8 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
       from = around(r, in);
       continue;
     }
-    if (!r->clone[in]) r->clone[in] = arena_array(r->a, NodeId, graph_count(r->from) + 1);
-    if (!r->clone[in][n]) vec_push(r->a, *todo) = (CloneSite){n, in};
+    CloneSite site = {n, in};
+    if (!*clone_at(r, site)) vec_push(r->a, *todo) = site;
     return;
   }
 }
@@ -159,8 +192,9 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
   while (todo.n) {
     CloneSite c = todo.at[--todo.n];
     const Node *node = graph_node(r->from, c.of);
-    if (r->clone[c.in][c.of]) continue;
-    r->clone[c.in][c.of] = c.of; // not 0: the clone is in `cone`; clone_one sets it
+    NodeId *made = clone_at(r, c);
+    if (*made) continue;
+    *made = c.of; // not 0: the clone is in `cone`; clone_one sets it
     vec_push(r->a, cone) = c;
     for (int i = 0; i < node->nargs; i++) need(r, node->args[i], c.in, &todo);
   }
@@ -211,7 +245,7 @@ static void copy_reader(Remat *r, NodeId n) {
 
 static void copy_node(Remat *r, NodeId n) {
   bool forward = remat_forward(r->from, r->loops, n);
-  begin_phase(r, phase_of(r, n, forward));
+  r->phase = phase_of(r, n, forward);
   if (!forward && r->loops->mirror[n] && r->marked[r->loops->mirror[n]])
     r->map[n] = rematerialise_step(r, n);
   else
@@ -229,10 +263,6 @@ const Graph *remat(Arena *a, const Graph *input, int level) {
   r.part = graph_micro_batches(a, g);
   r.to = graph_like(a, g, g->stage);
   r.map = arena_array(a, NodeId, count + 1);
-  uint32_t parts = 1;
-  for (NodeId n = 1; n <= count && r.part; n++)
-    if (r.part[n] > parts) parts = r.part[n];
-  r.clones = arena_array(a, NodeId **, 2 * (size_t)parts);
   for (NodeId n = 1; n <= count; n++) {
     bug_context("remat", n);
     copy_node(&r, n);
