@@ -85,6 +85,7 @@ static uint64_t kernel_hash(const Kernel *k) {
   for (int i = 0; i < all_loops(k); i++) h = hash_word(h, (uint64_t)k->loop[i].size);
   for (int i = 0; i < k->nptr; i++) {
     h = hash_word(h, (uint64_t)k->ptr[i].type << 8 | k->ptr[i].streamed);
+    h = hash_word(h, (uint64_t)k->ptr[i].offset); // micro-batches read other rows
     for (int l = 0; l < all_loops(k); l++) h = hash_word(h, (uint64_t)k->ptr[i].stride[l]);
   }
   for (int i = 0; i < k->nstmts; i++) {
