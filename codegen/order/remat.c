@@ -40,11 +40,11 @@ typedef struct CloneSite {
 } CloneSite;
 typedef VEC(CloneSite) CloneSites;
 
-// A clone that is made, or about to be: in `to`, for nodes of one phase.
+// A slot of the table of clones. Nodes of one phase read the clone.
 typedef struct Clone {
-  CloneSite site; // of: 0 in a free slot of the table
+  CloneSite site; // site.of is 0 if the slot is free
   uint32_t phase;
-  NodeId made; // 0: not yet
+  NodeId made; // the clone in `to`; 0: it is not made yet
 } Clone;
 
 typedef struct Remat {
@@ -56,9 +56,10 @@ typedef struct Remat {
   bool each;            // RematLevel.each
   bool *marked;         // by node of `from`: other phases than its own read a clone of the node
   NodeId *map;          // by node of `from`: its copy in `to`
-  Clone *clone;         // hash table with open addressing
-  uint32_t nclones, nslots;
-  uint32_t phase; // the phase of the node that is being copied
+  Clone *clone;         // the table of clones: a hash table with open addressing
+  uint32_t nclones;     // slots that are taken
+  uint32_t nslots;      // of the table, a power of two
+  uint32_t phase;       // the phase of the node that is being copied
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -194,7 +195,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
     const Node *node = graph_node(r->from, c.of);
     NodeId *made = clone_at(r, c);
     if (*made) continue;
-    *made = c.of; // not 0: the clone is in `cone`; clone_one sets it
+    *made = c.of; // any id but 0 says that `cone` has it; clone_one sets the id of the clone
     vec_push(r->a, cone) = c;
     for (int i = 0; i < node->nargs; i++) need(r, node->args[i], c.in, &todo);
   }
