@@ -14,6 +14,12 @@
 //
 // In a loop a reduction costs in every step. A carry may be partial if its next value is, and then
 // its final value is too: a gradient summed over micro-batches is reduced once, after the loop.
+//
+// Axes are taken one by one. Of several that split one dim the last one is taken first: without the
+// blocks over it, those over the one before may be summed later, too.
+//
+//   grads of w[d, h], soft h -> rows+cols, b -> rows+cols, summed over micro-batches: whole sums
+//   stay partial over cols, then over rows; one reduce_scatter over both follows
 #include "partition/place/min_cut_internal.h"
 #include "partition/sharding/sharding_internal.h"
 
@@ -21,6 +27,8 @@ typedef struct LinearRegions {
   Placer *p;
   const Graph *g;
   int axis;
+  Axes left;     // axes that are taken later
+  bool waits;    // some node cannot be partial before one of `left` is taken
   bool *may;     // [node] it can be computed as a partial sum
   bool *starts;  // [node] it sums a dim that the axis splits
   uint8_t *args; // [node] bits of arguments that it reads partial if it is partial
@@ -122,12 +130,12 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
-// Returns whether r->axis is the last of the axes that split its dim of n, or splits no dim of n.
-// Removing an earlier axis would change the blocks of the later axes.
-static bool axis_is_last(const LinearRegions *r, NodeId n) {
+// Returns the last of the axes that split the dim of n that r->axis splits; r->axis if it splits
+// none. Removing an earlier axis would change the blocks of the later axes.
+static int last_axis(const LinearRegions *r, NodeId n) {
   const Sharding *at = r->p->result.computed[n];
   int k = sharding_dim_of(at, r->axis);
-  return k < 0 || at->split[k].at[at->split[k].n - 1] == r->axis;
+  return k < 0 ? r->axis : at->split[k].at[at->split[k].n - 1];
 }
 
 // Returns whether n is a sum of gradients over micro-batches that a layout rule splits over the
@@ -147,8 +155,12 @@ static void find_members(LinearRegions *r) {
       r->may[n] = node_monoid(node) == MONOID_SUM && wide((Dtype)node->type);
       if (r->may[n] && node->op == OP_SUM && r->may[node->args[0]]) r->args[n] = 1;
     } else {
-      bool may = axis_is_last(r, n) && !is_sharded_sum(r, n);
-      r->args[n] = may ? linear_args(r, n) : 0;
+      int last = last_axis(r, n);
+      bool later = last != r->axis && axes_has(r->left, last);
+      bool asks = (last == r->axis || later) && !is_sharded_sum(r, n);
+      uint8_t args = asks ? linear_args(r, n) : 0;
+      r->waits |= later && args;
+      r->args[n] = last == r->axis ? args : 0;
       r->may[n] = r->args[n] != 0;
     }
   }
@@ -253,23 +265,47 @@ static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   r->p->linear[n * MAX_AXES + (uint32_t)r->axis] = 1;
 }
 
-void place_reductions(Placer *p, int axis) {
+// Finds the minimum cut and makes the nodes on its source side partial.
+static void apply(const LinearRegions *r, Arena *scratch) {
+  MinCut *c = network(r, scratch);
+  min_cut_run(c);
+  for (NodeId u = 1; u <= graph_count(r->g); u++) {
+    if (!r->may[u] || !min_cut_on_source_side(c, in_of(u))) continue;
+    if (r->starts[u])
+      sum_partial(r, c, u);
+    else
+      make_partial(r->p, u, r->axis, r->args[u]);
+  }
+}
+
+// Decides for one axis. Returns false, and does nothing, if one of `left` is to be taken before it.
+static bool reduce_over(Placer *p, int axis, Axes left) {
   uint32_t n = graph_count(p->g) + 1;
   Arena *scratch = arena_new();
-  LinearRegions r = {.p = p, .g = p->g, .axis = axis};
+  LinearRegions r = {.p = p, .g = p->g, .axis = axis, .left = left};
   r.may = arena_array(scratch, bool, n);
   r.starts = arena_array(scratch, bool, n);
   r.args = arena_array(scratch, uint8_t, n);
   r.stays = arena_array(scratch, bool, n);
   find_loop_members(&r);
-  MinCut *c = network(&r, scratch);
-  min_cut_run(c);
-  for (NodeId u = 1; u < n; u++) {
-    if (!r.may[u] || !min_cut_on_source_side(c, in_of(u))) continue;
-    if (r.starts[u])
-      sum_partial(&r, c, u);
-    else
-      make_partial(p, u, axis, r.args[u]);
-  }
+  if (!r.waits) apply(&r, scratch);
   arena_free(scratch);
+  return !r.waits;
+}
+
+void place_reductions(Placer *p) {
+  const Mesh *mesh = p->g->mesh;
+  Axes left = {0};
+  for (int axis = 0; axis < mesh->naxes; axis++)
+    if (mesh->axis[axis].size > 1) axes_append(&left, axis);
+  // At last no other axis is left; where each waits for another, the first one does not.
+  for (int i = 0; left.n; i++) {
+    Axes others = left;
+    int axis = left.at[i % left.n];
+    axes_remove(&others, axis);
+    if (i >= left.n) others = (Axes){0};
+    if (!reduce_over(p, axis, others)) continue;
+    axes_remove(&left, axis);
+    i = -1;
+  }
 }

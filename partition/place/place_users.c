@@ -193,7 +193,6 @@ void place_finish(Placer *p) {
   p->crowds = NULL;
   for (int axis = 0; axis < mesh->naxes; axis++)
     if (mesh->axis[axis].size > 1) place_gathers(p, axis);
-  for (int axis = 0; axis < mesh->naxes; axis++)
-    if (mesh->axis[axis].size > 1) place_reductions(p, axis);
+  place_reductions(p);
   for (NodeId u = graph_count(p->g); u > 0; u--) settle(p, u);
 }

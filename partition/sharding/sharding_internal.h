@@ -305,8 +305,8 @@ bool window_passes_dim(const Node *n, DimId d);
 // Gathers values before the pointwise nodes that use them, instead of each result of these nodes
 // (place_gather.c). These values are read replicated, and no rule splits them over `axis`.
 void place_gathers(Placer *p, int axis);
-// Decides which linear nodes compute on partial sums over `axis` (place_reduce.c).
-void place_reductions(Placer *p, int axis);
+// Decides which linear nodes compute on partial sums (place_reduce.c).
+void place_reductions(Placer *p);
 
 // Returns the node, n or one from which n is computed, whose sum over a dim split by `axis` makes n
 // partial. Sets *inner to the index of this dim in the node's attr.dims. Returns 0 if there is
