@@ -23,6 +23,7 @@ typedef struct Tried {
   bool over;       // the estimated memory is more than that of the task
   bool previewed;  // its price without recomputation is known; it is more than the memory
   bool impossible; // it cannot be compiled
+  bool twin;       // previewed, like another choice of the same time and memory (joint.c)
 } Tried;
 
 typedef VEC(Tried *) TriedList;

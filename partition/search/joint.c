@@ -89,8 +89,7 @@ static int by_peak(const void *x, const void *y) {
   return p != q ? (p < q ? -1 : 1) : by_preview(x, y);
 }
 
-// Orders choices by their time and the square of their memory: those first that are fast and might
-// fit.
+// Orders choices by their time and the square of their memory.
 static int by_both(const void *x, const void *y) {
   const SearchPrice *a = &(*(Tried *const *)x)->choice.price;
   const SearchPrice *b = &(*(Tried *const *)y)->choice.price;
@@ -141,20 +140,46 @@ static bool price_again(Joint *j, Tried *c, Again *seen) {
   return true;
 }
 
-// Prices choices that do not fit without recomputation: in turn the one that lacks least memory,
-// which is the most likely to fit, and one that lacks more, but is faster. Returns false if the
-// work is used up before. Sets *open to the least seconds that a choice may take of which it is not
-// known whether it fits.
+// Choices that do not fit without recomputation, in the two orders in which they are priced with
+// it.
+typedef struct Over {
+  uint32_t n;
+  Tried **small; // those first that lack least memory: they are the most likely to fit
+  Tried **fast;  // those first that are fast and might fit
+} Over;
+
+// Marks each choice for which one before it in o->small has the same time and memory. Most such
+// choices have the same program, up to names.
+static void mark_twins(const Over *o) {
+  for (uint32_t i = 1; i < o->n; i++) {
+    const SearchPrice *p = &o->small[i]->choice.price, *q = &o->small[i - 1]->choice.price;
+    o->small[i]->twin = p->unlimited == q->unlimited && p->peak == q->peak && p->kept == q->kept;
+  }
+}
+
+// Prices choices with recomputation, in turn the next one of each order: twins, or all others.
+// Returns false if the work is used up before.
+static bool price_in_turn(Joint *j, const Over *o, bool twins, Again *seen) {
+  for (uint32_t i = 0; i < o->n; i++)
+    if ((o->small[i]->twin == twins && !price_again(j, o->small[i], seen)) ||
+        (o->fast[i]->twin == twins && !price_again(j, o->fast[i], seen)))
+      return false;
+  return true;
+}
+
+// Prices choices that do not fit without recomputation, twins after all others. Returns false if
+// the work is used up before. Sets *open to the least seconds that a choice may take of which it is
+// not known whether it fits.
 static bool price_over(Joint *j, const TriedList *over, double *open) {
   *open = (double)INFINITY;
   if (!over->n) return true;
-  Tried **fast = arena_copy(j->a, over->at, over->n * sizeof *fast);
-  Tried **small = arena_copy(j->a, over->at, over->n * sizeof *small);
+  Over o = {over->n, arena_copy(j->a, over->at, over->n * sizeof *o.small),
+            arena_copy(j->a, over->at, over->n * sizeof *o.fast)};
   Again seen = {.worst = worst_kept(j), .fitted = 1, .open = (double)INFINITY};
-  qsort(fast, over->n, sizeof *fast, by_both);
-  qsort(small, over->n, sizeof *small, by_peak);
-  for (uint32_t i = 0; i < over->n; i++)
-    if (!price_again(j, small[i], &seen) || !price_again(j, fast[i], &seen)) return false;
+  qsort(o.small, o.n, sizeof *o.small, by_peak);
+  qsort(o.fast, o.n, sizeof *o.fast, by_both);
+  mark_twins(&o);
+  if (!price_in_turn(j, &o, false, &seen) || !price_in_turn(j, &o, true, &seen)) return false;
   *open = LEAST_TIME * seen.open;
   return true;
 }
