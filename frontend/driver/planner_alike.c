@@ -5,7 +5,7 @@
 #include "frontend/driver/planner_micro_internal.h"
 
 // Micro-batches make a step shorter by at most about so much, where their values fit a cache.
-static const double GAIN = 0.15;
+static const double GAIN = 0.2;
 
 static uint32_t soft_rules(const SearchChoice *c) {
   uint32_t n = 0;

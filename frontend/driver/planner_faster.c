@@ -1,9 +1,12 @@
 // Tries micro-batches that memory does not ask for. On CPUs a step may take less time if the values
-// of a micro-batch fit a cache. Candidates are the layouts that fit the memory without
-// micro-batches and take little more time than the best choice; of a space of layouts that is not
-// small, the best one alone. Input: the result of a search. Output: that result, with choices added
-// that are better than all before them.
+// of a micro-batch fit a cache. Candidates are the layouts that take little more time than the best
+// choice. Of a small space they fit the memory without micro-batches, as others have been tried
+// (planner_small.c); of another one they are tried while that is little work. Input: the result of
+// a search. Output: that result, with choices added that are better than all before them.
 #include "frontend/driver/planner_micro_internal.h"
+
+// Of a space that is not small, layouts are tried until this part of the work is used up.
+static const double PART = 0.25;
 
 // Returns whether a choice with micro-batches takes less time than the best choice by more than
 // prices that are alike differ, or is simpler than a best choice that has some, too.
@@ -27,15 +30,17 @@ static void try_faster(Micro *m, const SearchChoice *from) {
   SearchChoice c = *from;
   for (int64_t n = micro_more(m, from, 1);
        n && micro_may_gain(m, &c) && price_parts(m, from, n, &c); n = micro_more(m, from, n))
-    if (is_better(m, &c)) micro_add(m, &c);
+    if (micro_fits(m, &c) && is_better(m, &c)) micro_add(m, &c);
 }
 
-// Returns the layouts that fit without micro-batches and recomputation, sorted.
-static CandidateList list_fitting(const Micro *m) {
+// Returns the candidates, sorted.
+static CandidateList list_candidates(const Micro *m) {
   CandidateList list = {0};
   for (uint32_t i = 0; i < m->found->npriced; i++) {
     const SearchChoice *c = &m->found->priced[i];
-    if (micro_fits(m, c) && c->price.again <= 0 && micro_may_gain(m, c))
+    bool fits = micro_fits(m, c) && c->price.again <= 0;
+    bool divided = !m->found->all && micro_is_excluded(m->task, c);
+    if ((fits || divided) && micro_may_gain(m, c))
       vec_push(m->s->arena, list) = (Candidate){c, i, 1};
   }
   micro_sort(&list, 0);
@@ -45,8 +50,8 @@ static CandidateList list_fitting(const Micro *m) {
 void micro_try_faster(Micro *m) {
   const Machine *machine = m->task->machine;
   if (machine->gpu || (!machine->l2 && !machine->l3)) return;
-  CandidateList list = list_fitting(m);
-  uint32_t n = m->found->all ? list.n : list.n > 0;
-  for (uint32_t i = 0; i < n; i++)
+  CandidateList list = list_candidates(m);
+  double left = m->found->all ? 0 : (1 - PART) * m->work;
+  for (uint32_t i = 0; i < list.n && (!i || m->work > left); i++)
     if (micro_first_equal(m, &list, i) == i) try_faster(m, list.at[i].choice);
 }
