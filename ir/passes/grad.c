@@ -10,6 +10,8 @@
 //                                      d w = contract(dy, x) {dims=[b]}
 #include "ir/passes/grad_internal.h"
 
+#include <stdlib.h>
+
 #include "ir/base/dim_list.h"
 
 static GradRule *const grad_rule[OP_COUNT] = {
@@ -81,7 +83,7 @@ static void mark_needed(Grad *c, int n, const NodeId *by) {
     c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
   for (bool changed = true; changed;) {
     changed = false;
-    for (uint32_t i = 0; i < c->count; i++) {
+    for (uint32_t i = 0; i < c->norder; i++) {
       NodeId id = c->order[i];
       if (c->needed[id] || !becomes_needed(c, id)) continue;
       c->needed[id] = true;
@@ -109,8 +111,8 @@ static void mark_active(Grad *c, NodeId loss) {
   }
   // A scan without carries is not an argument of any node that the loop above visits. A scan is
   // active if a value that it collects leads to the loss.
-  for (NodeId id = 1; id <= c->count; id++)
-    if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
+  for (uint32_t i = 0; i < c->norder && c->regions; i++)
+    if (graph_node(c->g, c->order[i])->op == OP_SCAN) c->active[c->order[i]] = seen[c->order[i]];
 }
 
 static const char *node_name(Arena *a, const Graph *g, NodeId id) {
@@ -152,7 +154,7 @@ void grad_node(Grad *c, NodeId n) {
 static void find_results(Grad *c) {
   c->result = arena_array(c->scratch, NodeId, c->regions + 1);
   c->later = arena_array(c->scratch, NodeId, c->count + 1);
-  for (uint32_t i = c->count; i > 0; i--) {
+  for (uint32_t i = c->norder; i > 0; i--) {
     NodeId n = c->order[i - 1];
     const Node *x = graph_node(c->g, n);
     if (x->op != OP_FINAL && x->op != OP_COLLECT) continue;
@@ -162,24 +164,64 @@ static void find_results(Grad *c) {
   }
 }
 
-static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
-  uint32_t count = graph_count(g);
-  *c = (Grad){.g = g, .scratch = arena_new(), .count = count, .open = graph_node(g, loss)->region};
-  c->needed = arena_array(c->scratch, bool, count + 1);
-  c->active = arena_array(c->scratch, bool, count + 1);
-  c->adjoint = arena_array(c->scratch, NodeId, count + 1);
+static int by_id(const void *x, const void *y) {
+  NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
+  return (a > b) - (a < b);
+}
+
+// Sets c->order. Without loops only nodes on which the loss depends are in it: each of many
+// micro-batches is a small part of the graph.
+static void find_order(Grad *c, NodeId loss) {
+  VEC(NodeId) found = {0};
+  bool *seen = c->regions ? NULL : arena_array(c->scratch, bool, c->count + 1);
+  if (c->regions) {
+    c->order = graph_schedule(c->scratch, c->g);
+    c->norder = c->count;
+    return;
+  }
+  seen[loss] = true;
+  vec_push(c->scratch, found) = loss;
+  for (uint32_t i = 0; i < found.n; i++) {
+    const Node *n = graph_node(c->g, found.at[i]);
+    for (int k = 0; k < n->nargs; k++) {
+      if (!seen[n->args[k]]) vec_push(c->scratch, found) = n->args[k];
+      seen[n->args[k]] = true;
+    }
+  }
+  qsort(found.at, found.n, sizeof *found.at, by_id);
+  c->order = found.at;
+  c->norder = found.n;
+}
+
+// Makes what is for loops. The tables of a graph without loops have one entry: many micro-batches
+// must not each take time for the whole graph.
+static void begin_loops(Grad *c) {
+  uint32_t count = c->regions ? c->count : 0;
   c->mirror = arena_array(c->scratch, NodeId, count + 1);
   c->clone = arena_array(c->scratch, NodeId, count + 1);
   c->final = arena_array(c->scratch, NodeId, count + 1);
-  c->wide = arena_array(c->scratch, NodeId, graph_count(g) + 1);
-  c->clone_region = arena_array(c->scratch, RegionId, g->region.n + 1);
-  c->order = graph_schedule(c->scratch, g);
-  c->nodes = region_nodes(c->scratch, g);
-  c->regions = g->region.n;
-  find_results(c);
-  c->scan = region_scans(c->scratch, g);
+  c->wide = arena_array(c->scratch, NodeId, count + 1);
+  c->clone_region = arena_array(c->scratch, RegionId, c->regions + 1);
   c->nests = arena_array(c->scratch, bool, c->regions + 1);
-  for (RegionId r = 1; r <= c->regions; r++) c->nests[region_get(g, r)->parent] = true;
+  if (!c->regions) return;
+  c->nodes = region_nodes(c->scratch, c->g);
+  c->scan = region_scans(c->scratch, c->g);
+  find_results(c);
+  for (RegionId r = 1; r <= c->regions; r++) c->nests[region_get(c->g, r)->parent] = true;
+}
+
+static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
+  uint32_t count = graph_count(g);
+  *c = (Grad){.g = g,
+              .scratch = arena_new(),
+              .count = count,
+              .regions = g->region.n,
+              .open = graph_node(g, loss)->region};
+  c->needed = arena_array(c->scratch, bool, count + 1);
+  c->active = arena_array(c->scratch, bool, count + 1);
+  c->adjoint = arena_array(c->scratch, NodeId, count + 1);
+  find_order(c, loss);
+  begin_loops(c);
   mark_needed(c, n, by);
   mark_active(c, loss);
 }
@@ -192,7 +234,7 @@ void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out
   c.level = &outside;
   g->origin = grad_origin(&c, loss);
   c.adjoint[loss] = graph_const(g, (Dtype)graph_node(g, loss)->type, 1);
-  for (uint32_t i = c.count; i > 0; i--) {
+  for (uint32_t i = c.norder; i > 0; i--) {
     NodeId id = c.order[i - 1];
     if (grad_region(&c, id)) continue;
     if (graph_node(g, id)->op == OP_SCAN)

@@ -37,7 +37,9 @@ typedef struct Grad {
   // The following fields are for loops (grad_region.c).
   Arena *scratch;
   uint32_t count, regions; // numbers of nodes and regions before gradients were added
-  const NodeId *order;     // the ids of these nodes; each comes after the nodes that it depends on
+  // Ids of these nodes, with loops of all: each comes after the nodes that it depends on.
+  const NodeId *order;
+  uint32_t norder;
   RegionId open; // region of the loss; this loop and those around it are not differentiated
   RegionNodes nodes;
   const NodeId *scan; // [RegionId] the SCAN node of the region

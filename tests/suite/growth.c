@@ -7,7 +7,7 @@
 // load.
 //
 //   suite_growth            models of 16 and 64 layers, and of 250 and 1000 parameters, also of
-//                           parameters that all meet one value, and loops
+//                           parameters that all meet one value, loops, and micro-batches
 //   suite_growth FEW MANY   the transformer with these numbers of layers
 #include <fcntl.h>
 #include <math.h>
@@ -122,11 +122,12 @@ static void layers(const char *meshc, const char *file, int few, int many) {
 
 // -- many parameters -----------------------------------------------------------------------------
 
-// A model with as many parameters as it is told.
+// A model with as many parameters, loops or micro-batches as it is told.
 typedef struct Wide {
   const char *what;
   void (*write)(FILE *f, int n);
   const char *mesh, *layout; // NULL: one processor
+  bool divided;              // it has as many micro-batches as it is told
 } Wide;
 
 static void write_params(FILE *f, int n) {
@@ -169,12 +170,20 @@ static void write_scans(FILE *f, int n, const char *options) {
 static void write_loops(FILE *f, int n) { write_scans(f, n, ""); }
 static void write_loops_again(FILE *f, int n) { write_scans(f, n, ", checkpoint = true"); }
 
+// A step of n micro-batches, each of which recomputes its values in the backward pass.
+static void write_micro_batches(FILE *f, int n) {
+  fprintf(f, "dim b = %d, d = 4, h = 3, k = 2\ninput x[b, d]\nparam w[d, h] = 0.1\n", 2 * n);
+  fprintf(f, "param v[h, k] = 0.2\ndata train over b { }\ny = tanh(sum[d](x * w))\n");
+  fprintf(f, "loss = mean(checkpoint(square(sum[h](square(y) * v))))\n");
+}
+
 static const Wide wide[] = {
-    {"parameters", write_chain, NULL, NULL},
-    {"parameters, a checkpoint", write_checkpoint, NULL, NULL},
-    {"readers of one split value", write_readers, "rows=2,cols=2", "b=rows,h=cols"},
-    {"loops", write_loops, NULL, NULL},
-    {"loops, checkpoints", write_loops_again, NULL, NULL},
+    {"parameters", write_chain, NULL, NULL, false},
+    {"parameters, a checkpoint", write_checkpoint, NULL, NULL, false},
+    {"readers of one split value", write_readers, "rows=2,cols=2", "b=rows,h=cols", false},
+    {"loops", write_loops, NULL, NULL, false},
+    {"loops, checkpoints", write_loops_again, NULL, NULL, false},
+    {"micro-batches, a checkpoint", write_micro_batches, "rows=2", "b=rows", true},
 };
 
 static bool count_wide(const char *meshc, const Wide *of, int n, const char *file, Passes *out) {
@@ -183,7 +192,8 @@ static bool count_wide(const char *meshc, const Wide *of, int n, const char *fil
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!f) return false;
   of->write(f, n);
-  fprintf(f, "train loss { optimizer = sgd(lr = 0.1), steps = 1 }\n");
+  fprintf(f, "train loss { optimizer = sgd(lr = 0.1), steps = 1, accumulate = %d }\n",
+          of->divided ? n : 1);
   bool good = fclose(f) == 0;
   const char *const argv[] = {meshc,    "check",    model,      "-v", of->mesh ? "--mesh" : NULL,
                               of->mesh, "--layout", of->layout, NULL};
