@@ -27,12 +27,11 @@ static NodeId argument_value(const Values *v, const Node *n, int i) {
   return v->of[n->args[turned ? 1 - i : i]];
 }
 
-// Tensors, draws, numbers and carries, which differ in their attributes alone, have different
-// hashes. Many backward loops may have carries that start from one zero.
+// Nodes that differ in their attributes alone, such as the micro-batches of one input, have
+// different hashes. Of an AT the loop does not count.
 static uint64_t value_hash(const Values *v, const Node *n) {
-  uint64_t h = hash_word(hash_word(hash_word(FNV_START, n->op), n->attr->decl), n->attr->key);
-  h = hash_bytes(h, n->attr->num, sizeof n->attr->num);
-  if (n->op == OP_CARRY) h = hash_word(hash_word(h, n->attr->region), n->attr->carry);
+  uint64_t h = hash_word(FNV_START, n->op);
+  h = hash_word(h, n->op == OP_AT ? n->attr->dims[0] : n->attr_hash);
   for (int i = 0; i < n->nargs; i++) h = hash_word(h, argument_value(v, n, i));
   return hash_bytes(h, n->dims->at, (size_t)n->dims->n * sizeof *n->dims->at);
 }

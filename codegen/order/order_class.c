@@ -126,6 +126,7 @@ static void use_add(OrderClasses *s, OrderUse want) {
   uint64_t h = hash_word(want.copy, (uint64_t)op_row((Op)x->op)->cls);
   for (int i = 0; i < 3; i++) h = hash_word(h, want.arg[i]);
   h = hash_word(h, want.result);
+  if (op_row((Op)x->op)->cls == WINDOW) h = hash_word(h, x->attr_hash);
   uint32_t *first = &s->uses[h % s->buckets];
   for (uint32_t i = *first; i; i = s->use.at[i].next) {
     OrderUse *u = &s->use.at[i];
