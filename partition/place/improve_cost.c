@@ -70,12 +70,39 @@ static void add_need(const Improve *m, const Sharding *need, Reads *r) {
     if (!axes_has(need->partial, a)) add_dim(&r->axis[a], sharding_dim_of(need, a));
 }
 
+// Adds the way in which node u reads its argument i. This is what need_of says, without a sharding
+// being made: most readers are neither windows nor in a graph with loops.
+static void add_reader(const Improve *m, NodeId u, int i, Reads *r) {
+  const Placer *p = m->p;
+  const Sharding *at = p->result.computed[u];
+  int8_t dim[MAX_AXES];
+  memset(dim, -1, sizeof dim);
+  for (int j = 0; j < placed_rank(p, u, i); j++) {
+    DimRole x = placed_role(p, u, i, j);
+    if (x.kind == ROLE_FULL) continue;
+    const Axes *split = x.kind == ROLE_KEEP ? &at->split[x.at] : &p->inner[u][x.at];
+    for (int k = 0; k < split->n; k++)
+      if (dim[split->at[k]] < 0) dim[split->at[k]] = (int8_t)j;
+  }
+  for (int a = 0; a < m->g->mesh->naxes; a++)
+    if (!(p->linear[u * MAX_AXES + (uint32_t)a] >> i & 1)) add_dim(&r->axis[a], dim[a]);
+}
+
+// Returns whether add_reader knows how the node or the output reads a value.
+static bool is_plain(const Improve *m, const Read *u) {
+  return u->node && !m->g->region.n && op_row((Op)graph_node(m->g, u->node)->op)->cls != WINDOW;
+}
+
 void improve_needs(const Improve *m, NodeId n, Reads *r) {
   const Crowd *crowd = crowd_of(m->p, n);
   memset(r, 0, sizeof *r);
   for (uint32_t i = 0; crowd && i < crowd->asked.n; i++)
     if (crowd->asked.at[i].n) add_need(m, &crowd->asked.at[i].need, r);
   for (const Read *u = reads_of(m->p, n) + (crowd ? crowd->n : 0); u->node || u->output; u++) {
+    if (is_plain(m, u)) {
+      add_reader(m, u->node, u->arg, r);
+      continue;
+    }
     Sharding need = need_of(m->p, u);
     add_need(m, &need, r);
     for (int a = 0; a < m->g->mesh->naxes && u->output; a++)

@@ -18,6 +18,18 @@ typedef struct Counted {
   bool changed; // the trial has changed the shardings of n
 } Counted;
 
+// Work of nodes: flops of contractions, and seconds of all of them.
+typedef struct Work {
+  double flops, seconds;
+} Work;
+
+// What a node costs while no trial changes anything.
+typedef struct Base {
+  uint32_t epoch; // of Improve; other figures are out of date
+  Sent sent;
+  Work work;
+} Base;
+
 // Entry `at` of Placer.forced, before a move changed it.
 typedef struct Force {
   uint32_t at;
@@ -49,6 +61,16 @@ typedef struct Tried {
 // before.
 static inline bool move_repeats(Move m) { return m.slot < 0 && m.kind != MOVE_GATHER; }
 
+// A move that was tried and not kept, and what its trial found.
+typedef struct Failed {
+  Move move;
+  uint32_t epoch, next; // next: index of another failed move of the node, 0: none
+  uint64_t visits;      // that the trial took
+  bool good;            // the move could be made
+  Work work;            // that it adds
+  uint32_t first, n;    // entries of Improve.listed: what values send before and after it
+} Failed;
+
 typedef struct Improve {
   Placer *p;
   const Graph *g;
@@ -65,13 +87,20 @@ typedef struct Improve {
   uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
   uint32_t *changed;     // [node] `round` if this trial has changed it
   uint64_t *pulled, changes; // [node] the number of changes so far when it was pulled back last
-  Sent *sent;                // [node] what its value sends after the moves kept so far
-  double call;               // bytes that a link transfers during the latency of one call
-  double least;              // weighted bytes that a move must save to be kept
-  double spare;              // flops that moves may still add
-  bool fine;                 // the present moves are fine ones (place_improve.c)
-  bool repeating;            // they may add redundant work and save many bytes, too
-  Placer *apart;             // moves are judged one by one: the best placement; else NULL
+  uint32_t epoch;            // number of times that placement p has changed for good
+  Base *base;                // [node]
+  VEC(Failed) failed;
+  VEC(Counted) listed;   // of all failed moves
+  uint32_t *failed_of;   // [node] index of the last failed move of the node, 0: none
+  Move move;             // of the current trial
+  uint64_t began;        // `visits` when it began
+  Sent *sent;            // [node] what its value sends after the moves kept so far
+  double call;           // bytes that a link transfers during the latency of one call
+  double least;          // weighted bytes that a move must save to be kept
+  double spare;          // flops that moves may still add
+  bool fine;             // the present moves are fine ones (place_improve.c)
+  bool repeating;        // they may add redundant work and save many bytes, too
+  Placer *apart;         // moves are judged one by one: the best placement; else NULL
   Placer *modest;        // the best placement before moves that may add redundant work were kept
   double work;           // seconds that the nodes of the best placement take
   uint32_t kept;         // trials kept since the last group ended
@@ -142,6 +171,15 @@ bool trial_spread(Improve *m);
 // bytes and add at most m->spare flops, else undoes them; m->fine has another rule. `good`: the
 // move itself succeeded. Returns whether the changes were kept.
 bool trial_end(Improve *m, bool good);
+// Returns what a trial saves, summed over those of n counted values that it affects. Both m->sent
+// and `before` are estimates of what a value sends now: the first after place_finish, the second
+// without it, as `after` is. The lower of the two counts for a fine move.
+Sent trial_saved(const Improve *m, uint32_t n, const Counted *of, bool fine);
+// Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
+// bytes, though no more than a call is worth unless it may add redundant work (the other moves have
+// tried the rest), and more time than the calls that it adds take. Work that it adds must take much
+// less time than it saves.
+bool trial_is_worth(const Improve *m, bool fine, Sent saved, Work work);
 // Returns whether the trials may still visit nodes.
 bool trial_has_room(const Improve *m);
 // Returns whether the search may change the shardings of u.
@@ -169,6 +207,14 @@ void improve_judge(Improve *m);
 // -- moves of carries (improve_carry.c) ----------------------------------------------------------
 // Tries to split the carries of loops over the axis along other dims, or along none.
 void improve_carries(Improve *m, int axis);
+
+// -- what is known of trials before (improve_known.c) ---------------------------------------------
+// Returns what node n costs as it is placed. No trial may be running.
+const Base *known_base(Improve *m, NodeId n);
+// Notes that the current trial was not kept. good: the move could be made, and adds `work`.
+void known_note_failed(Improve *m, bool good, Work work);
+// Returns whether the fine move is known to fail. If so, counts the visits that its trial took.
+bool known_fails(Improve *m, Move move);
 
 // -- moves like those that failed (improve_alike.c) ----------------------------------------------
 // Fills m->alike and makes m->table.

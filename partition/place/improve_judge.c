@@ -60,6 +60,7 @@ double improve_work(const Placer *p) {
 }
 
 static void undo_moves(Improve *m) {
+  m->epoch++;
   for (uint32_t i = m->undo.n; i > 0; i--)
     state_set(m->p, m->undo.at[i - 1].n, m->undo.at[i - 1].state);
   for (uint32_t i = m->unforce.n; i > 0; i--)

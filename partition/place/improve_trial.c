@@ -159,11 +159,7 @@ static void find_counted(Improve *m) {
   }
 }
 
-// Work of the nodes that the trial changed: flops of contractions, and seconds of all nodes.
-typedef struct Work {
-  double flops, seconds;
-} Work;
-
+// Returns the work of the nodes that the trial changed.
 static Work work_of_changed(const Improve *m) {
   Work sum = {0};
   for (uint32_t i = 0; i < m->counted.n; i++) {
@@ -171,6 +167,21 @@ static Work work_of_changed(const Improve *m) {
     if (!m->counted.at[i].changed) continue;
     sum.flops += place_work(m->p, n);
     sum.seconds += place_seconds(m->p, n);
+  }
+  return sum;
+}
+
+// Fills in what the counted values sent before the trial, which is undone. Returns the work that
+// the nodes which it changed did.
+static Work find_before(Improve *m) {
+  Work sum = {0};
+  for (uint32_t i = 0; i < m->counted.n; i++) {
+    Counted *c = &m->counted.at[i];
+    const Base *b = known_base(m, c->n);
+    c->before = b->sent;
+    if (!c->changed) continue;
+    sum.flops += b->work.flops;
+    sum.seconds += b->work.seconds;
   }
   return sum;
 }
@@ -191,29 +202,22 @@ static bool is_affected(const Counted *c) {
   return c->changed || c->before.bytes != c->after.bytes || c->before.latency != c->after.latency;
 }
 
-// Returns what the trial saves, summed over the values that it affects. Both m->sent and `before`
-// are estimates of what a value sends now: the first after place_finish, the second without it, as
-// `after` is. The lower of the two counts.
-static Sent saved_by(const Improve *m) {
+Sent trial_saved(const Improve *m, uint32_t n, const Counted *of, bool fine) {
   Sent saved = {0};
-  for (uint32_t i = 0; i < m->counted.n; i++) {
-    const Counted *c = &m->counted.at[i];
+  for (uint32_t i = 0; i < n; i++) {
+    const Counted *c = &of[i];
     if (!is_affected(c)) continue;
     const Sent *sent = &m->sent[c->n],
-               *now = m->fine && c->before.bytes < sent->bytes ? &c->before : sent;
+               *now = fine && c->before.bytes < sent->bytes ? &c->before : sent;
     saved.bytes += now->bytes - c->after.bytes;
     saved.latency += now->latency - c->after.latency;
   }
   return saved;
 }
 
-// Returns whether a trial that saves `saved` and adds `work` is to be kept. A fine move must save
-// bytes, though no more than a call is worth unless it may add redundant work (the other moves have
-// tried the rest), and more time than the calls that it adds take. Work that it adds must take much
-// less time than it saves.
-static bool is_worth(const Improve *m, Sent saved, Work work) {
+bool trial_is_worth(const Improve *m, bool fine, Sent saved, Work work) {
   double seconds = improve_seconds(m, saved);
-  if (!m->fine) return work.flops <= m->spare && saved.bytes > m->least;
+  if (!fine) return work.flops <= m->spare && saved.bytes > m->least;
   return saved.bytes > 0 && (m->repeating || saved.bytes <= m->call) &&
          seconds > (work.seconds > 0 ? CERTAIN * work.seconds : 0);
 }
@@ -223,6 +227,7 @@ static void keep(Improve *m) {
   for (uint32_t i = 0; i < m->old.n; i++) vec_push(m->scratch, m->undo) = m->old.at[i];
   for (uint32_t i = 0; i < m->counted.n; i++)
     if (is_affected(&m->counted.at[i])) m->sent[m->counted.at[i].n] = m->counted.at[i].after;
+  m->epoch++;
 }
 
 bool trial_has_room(const Improve *m) { return m->visits < m->most; }
@@ -230,34 +235,45 @@ bool trial_has_room(const Improve *m) { return m->visits < m->most; }
 bool trial_begin(Improve *m, Move move) {
   m->tried = alike_of_move(m, move);
   if (!alike_is_due(m->tried)) return false;
+  if (m->fine && !m->repeating && known_fails(m, move)) return false;
+  m->move = move;
+  m->began = m->visits;
   m->p->repeats = m->repeating && move_repeats(move);
   return true;
 }
 
+// Judges a trial that succeeded. Returns whether its changes are kept; else they are undone. Sets
+// *work to the work that they add.
+static bool judge(Improve *m, Work *work) {
+  find_counted(m);
+  *work = work_of_changed(m);
+  for (uint32_t i = 0; i < m->counted.n; i++)
+    m->counted.at[i].after = improve_cost(m, m->counted.at[i].n);
+  swap_shardings(m, true);
+  Work before = find_before(m);
+  work->flops -= before.flops, work->seconds -= before.seconds;
+  Sent saved = trial_saved(m, m->counted.n, m->counted.at, m->fine);
+  bool kept = trial_is_worth(m, m->fine, saved, *work);
+  if (kept && work->flops <= m->spare) m->spare -= work->flops;
+  if (kept) keep(m);
+  return kept;
+}
+
 bool trial_end(Improve *m, bool good) {
   bool kept = false;
+  Work work = {0};
+  m->counted.n = 0;
   good = good && follow(m) && m->old.n > 0;
-  if (good) {
-    find_counted(m);
-    Work work = work_of_changed(m);
-    for (uint32_t i = 0; i < m->counted.n; i++)
-      m->counted.at[i].after = improve_cost(m, m->counted.at[i].n);
+  if (good)
+    kept = judge(m, &work);
+  else if (m->old.n > 0)
     swap_shardings(m, true);
-    for (uint32_t i = 0; i < m->counted.n; i++)
-      m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
-    Work before = work_of_changed(m);
-    work.flops -= before.flops, work.seconds -= before.seconds;
-    kept = is_worth(m, saved_by(m), work);
-    if (kept && work.flops <= m->spare) m->spare -= work.flops;
-    if (kept) keep(m);
-  } else if (m->old.n > 0) {
-    swap_shardings(m, true);
-  }
   if (kept) m->tried->times = 0, m->kept++;
   forget_pending(m);
   m->old.n = 0;
   m->p->repeats = false;
   m->changes++;
   m->visits++;
+  if (!kept && !m->fine) known_note_failed(m, good, work);
   return kept;
 }

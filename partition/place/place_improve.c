@@ -188,13 +188,13 @@ static void try_repeat(Improve *m, NodeId n, int axis) {
 
 // Returns an upper limit of the bytes that a move can save at value n. A fine move saves at most
 // what n sends after place_finish (saved_by in improve_trial.c).
-static double most_saved(const Improve *m, NodeId n) {
-  return m->fine ? m->sent[n].bytes : improve_cost(m, n).bytes;
+static double most_saved(Improve *m, NodeId n) {
+  return m->fine ? m->sent[n].bytes : known_base(m, n)->sent.bytes;
 }
 
 // Returns whether u and its arguments together send so many bytes that a move could save m->least
 // bytes.
-static bool is_hot(const Improve *m, NodeId u) {
+static bool is_hot(Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
   double sum = most_saved(m, u);
   for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += most_saved(m, node->args[i]);
@@ -225,7 +225,7 @@ static void move_gathers(Improve *m, int axis) {
   }
 }
 
-static bool has_hot_user(const Improve *m, NodeId n, int axis) {
+static bool has_hot_user(Improve *m, NodeId n, int axis) {
   for (const Read *r = reads_of(m->p, n); r->node; r++)
     if (is_split_by(m, r->node, axis) && is_hot(m, r->node)) return true;
   return false;
@@ -308,6 +308,9 @@ static Improve *improve_new(Arena *a, const Placer *p, Placer *now) {
                  .changed = arena_array(a, uint32_t, n),
                  .pulled = arena_array(a, uint64_t, n),
                  .changes = 1,
+                 .epoch = 1,
+                 .base = arena_array(a, Base, n),
+                 .failed_of = arena_array(a, uint32_t, n),
                  .partial = arena_array(a, uint8_t, n),
                  .sent = arena_array(a, Sent, n),
                  .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)improve_nodes(p),
@@ -315,6 +318,7 @@ static Improve *improve_new(Arena *a, const Placer *p, Placer *now) {
                  .least = latency * bandwidth};
   for (int x = 0; x < p->g->mesh->naxes; x++)
     m->weight[x] = bandwidth / machine_link(p->machine, p->g->mesh->axis[x].name).bandwidth;
+  vec_push(a, m->failed) = (Failed){0}; // index 0 says that there is none
   return m;
 }
 
