@@ -26,8 +26,9 @@ typedef struct Placement {
   const Sharding **settled;  // [node] sharding in which users of full sums read the value; never
                              // partial
   const Layout *layout;
-  // The placement without moves that may add redundant work to send less (place_improve.c). They
-  // are judged by estimates: only the programs of both tell which is faster. NULL: no such moves.
+  // The placement without moves that may add redundant work to send less (place_improve.c), or in
+  // which sums are reduced earlier (place_reduce.c). These are judged by estimates: only the
+  // programs of both tell which is faster. NULL: there is none.
   const struct Placement *modest;
   const struct Placement *full; // the placement whose `modest` this one is, or NULL
 } Placement;

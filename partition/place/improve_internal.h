@@ -209,9 +209,10 @@ void improve_judge(Improve *m);
 void improve_carries(Improve *m, int axis);
 
 // -- what is known of trials before (improve_known.c) ---------------------------------------------
-// Returns what node n costs as it is placed. No trial may be running.
+// Returns what node n costs as it is placed. No change of a trial may be in place.
 const Base *known_base(Improve *m, NodeId n);
-// Notes that the current trial was not kept. good: the move could be made, and adds `work`.
+// Notes that the current trial was not kept, if the move will be tried as a fine one. good: the
+// move could be made, and adds `work`.
 void known_note_failed(Improve *m, bool good, Work work);
 // Returns whether the fine move is known to fail. If so, counts the visits that its trial took.
 bool known_fails(Improve *m, Move move);

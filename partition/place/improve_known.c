@@ -1,5 +1,6 @@
-// Remembers what trials of the local search (place_improve.c) have found, while no move is kept:
-// the placement is then the same, and so is what a trial finds. Results do not depend on this.
+// Remembers what trials of the local search (place_improve.c) have found, until a move is kept or
+// undone: the placement is the same until then, and so is what a trial finds. Results do not depend
+// on this.
 //
 //   costs   of nodes before a trial
 //   moves   that are not kept: the search tries most of them once more as fine moves, which differ
@@ -17,10 +18,12 @@ static bool same_move(Move x, Move y) {
   return x.kind == y.kind && x.axis == y.axis && x.slot == y.slot;
 }
 
-enum { LISTED = 1 << 14, LISTED_A_NODE = 8 }; // values of all failed moves together, at most
+enum { LISTED = 1 << 14, LISTED_A_NODE = 2 }; // values of all failed moves together, at most
 
-// Returns whether a fine move counts the same values: it counts those behind windows, too.
+// Returns whether the move will be tried as a fine one that counts the same values: it counts those
+// behind windows, too.
 static bool is_listed(const Improve *m) {
+  if (m->fine || (m->move.kind != MOVE_GATHER && m->move.kind != MOVE_SLOT)) return false;
   for (uint32_t i = 0; i < m->counted.n; i++)
     if (graph_node(m->g, m->counted.at[i].n)->op == OP_WINDOW) return false;
   return m->listed.n + m->counted.n <= LISTED + LISTED_A_NODE * (uint64_t)graph_count(m->g);

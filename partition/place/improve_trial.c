@@ -108,7 +108,7 @@ static bool pull_back(Improve *m, NodeId n) {
 }
 
 // Lets every processor compute n if that sends less. The redundant work is weighed against what it
-// saves (is_worth).
+// saves (trial_is_worth).
 static bool repeat(Improve *m, NodeId n) {
   bool moved;
   if (!m->repeating || !trial_is_free(m, n)) return true;
@@ -274,6 +274,6 @@ bool trial_end(Improve *m, bool good) {
   m->p->repeats = false;
   m->changes++;
   m->visits++;
-  if (!kept && !m->fine) known_note_failed(m, good, work);
+  if (!kept) known_note_failed(m, good, work);
   return kept;
 }

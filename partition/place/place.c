@@ -14,7 +14,7 @@
 //
 // Marks of `checkpoint` are set aside before (place_marks.c).
 #include "ir/base/hash.h"
-#include "partition/sharding/sharding_internal.h"
+#include "partition/place/improve_internal.h"
 
 #include <string.h>
 
@@ -190,10 +190,49 @@ static Placer *place_all(Placer *p) {
   return p;
 }
 
-Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Placer *p = place_all(placer_new(a, place_graph(a, g), g, layout, machine));
+// Places with the local search. late: see Placer.
+static Placer *place_searched(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+                              const Machine *machine, bool late) {
+  Placer *p = placer_new(a, of, g, layout, machine);
+  p->late = late;
+  place_all(p);
   place_improve(p);
   place_marks(p);
+  return p;
+}
+
+static bool is_placed_alike(const Placer *x, const Placer *y) {
+  const Placement *p = &x->result, *q = &y->result;
+  for (NodeId n = 1; n <= graph_count(x->g); n++)
+    if (!sharding_equal(p->computed[n], q->computed[n]) ||
+        !sharding_equal(p->settled[n], q->settled[n]))
+      return false;
+  return true;
+}
+
+static double seconds_sent(const Placer *p) {
+  Sent s = place_sent(p);
+  return s.bytes / p->machine->bandwidth + s.latency;
+}
+
+// Returns the placement in which sums stay partial for longer, with the other one as its `modest`:
+// it sends less as a rule, but may need more memory, and more conversions. Where one of them has a
+// `modest` already, estimates decide.
+static Placer *either(Placer *early, Placer *late) {
+  if (is_placed_alike(early, late)) return early;
+  if (early->result.modest || late->result.modest) {
+    double saved = seconds_sent(early) - seconds_sent(late);
+    return saved > CERTAIN * (improve_work(late) - improve_work(early)) ? late : early;
+  }
+  late->result.modest = &early->result;
+  early->result.full = &late->result;
+  return late;
+}
+
+Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  const PlaceGraph *of = place_graph(a, g);
+  Placer *p = place_searched(a, of, g, layout, machine, false);
+  if (p->waits) p = either(p, place_searched(a, of, g, layout, machine, true));
   return &p->result;
 }
 

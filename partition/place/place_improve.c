@@ -187,7 +187,7 @@ static void try_repeat(Improve *m, NodeId n, int axis) {
 }
 
 // Returns an upper limit of the bytes that a move can save at value n. A fine move saves at most
-// what n sends after place_finish (saved_by in improve_trial.c).
+// what n sends after place_finish (trial_saved in improve_trial.c).
 static double most_saved(Improve *m, NodeId n) {
   return m->fine ? m->sent[n].bytes : known_base(m, n)->sent.bytes;
 }
@@ -342,12 +342,14 @@ void place_improve(Placer *p) {
   Placer now = improve_copy(p);
   now.crowds = p->crowds; // place_finish ends the counts of p
   place_finish(p);
+  bool waits = p->waits;
   Arena *scratch = arena_new();
   Improve *m = improve_new(scratch, p, &now);
   if (improve_find_sent(m, p) > 0) {
     make_all_moves(m, p);
     if (m->modest) keep_modest(p, m->modest);
   }
+  p->waits |= waits;
   improve_release(&now);
   arena_free(scratch);
 }

@@ -15,8 +15,8 @@
 // In a loop a reduction costs in every step. A carry may be partial if its next value is, and then
 // its final value is too: a gradient summed over micro-batches is reduced once, after the loop.
 //
-// Axes are taken one by one. Of several that split one dim the last one is taken first: without the
-// blocks over it, those over the one before may be summed later, too.
+// Axes are taken one by one, in the order of the mesh. An axis can only be removed from a dim after
+// those that split the dim behind it. So with Placer.late an axis waits until these are decided:
 //
 //   grads of w[d, h], soft h -> rows+cols, b -> rows+cols, summed over micro-batches: whole sums
 //   stay partial over cols, then over rows; one reduce_scatter over both follows
@@ -27,8 +27,8 @@ typedef struct LinearRegions {
   Placer *p;
   const Graph *g;
   int axis;
-  Axes left;     // axes that are taken later
-  bool waits;    // some node cannot be partial before one of `left` is taken
+  Axes left;     // axes that are not decided yet
+  bool waits;    // some node cannot be partial before one of `left` is decided
   bool *may;     // [node] it can be computed as a partial sum
   bool *starts;  // [node] it sums a dim that the axis splits
   uint8_t *args; // [node] bits of arguments that it reads partial if it is partial
@@ -148,6 +148,7 @@ static bool is_sharded_sum(const LinearRegions *r, NodeId n) {
 }
 
 static void find_members(LinearRegions *r) {
+  r->waits = false;
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     const Node *node = graph_node(r->g, n);
     r->starts[n] = starts_here(r, n);
@@ -278,7 +279,7 @@ static void apply(const LinearRegions *r, Arena *scratch) {
   }
 }
 
-// Decides for one axis. Returns false, and does nothing, if one of `left` is to be taken before it.
+// Decides for one axis. Returns false, and does nothing, if one of `left` is to be decided before.
 static bool reduce_over(Placer *p, int axis, Axes left) {
   uint32_t n = graph_count(p->g) + 1;
   Arena *scratch = arena_new();
@@ -288,9 +289,11 @@ static bool reduce_over(Placer *p, int axis, Axes left) {
   r.args = arena_array(scratch, uint8_t, n);
   r.stays = arena_array(scratch, bool, n);
   find_loop_members(&r);
-  if (!r.waits) apply(&r, scratch);
+  p->waits |= r.waits;
+  bool waits = r.waits && p->late;
+  if (!waits) apply(&r, scratch);
   arena_free(scratch);
-  return !r.waits;
+  return !waits;
 }
 
 void place_reductions(Placer *p) {
@@ -298,14 +301,10 @@ void place_reductions(Placer *p) {
   Axes left = {0};
   for (int axis = 0; axis < mesh->naxes; axis++)
     if (mesh->axis[axis].size > 1) axes_append(&left, axis);
-  // At last no other axis is left; where each waits for another, the first one does not.
-  for (int i = 0; left.n; i++) {
-    Axes others = left;
-    int axis = left.at[i % left.n];
-    axes_remove(&others, axis);
-    if (i >= left.n) others = (Axes){0};
-    if (!reduce_over(p, axis, others)) continue;
-    axes_remove(&left, axis);
-    i = -1;
+  while (left.n) {
+    int i = 0;
+    while (i < left.n && !reduce_over(p, left.at[i], left)) i++;
+    if (i == left.n) reduce_over(p, left.at[i = 0], (Axes){0}); // each waits for another
+    axes_remove(&left, left.at[i]);
   }
 }

@@ -186,6 +186,9 @@ typedef struct Placer {
   bool repeats;  // the present move of the local search lets nodes split less than before
   bool settling; // place_settle_carries is running: a carry chooses by its next value too
   bool silent;   // lower makes no reason texts
+  bool late;     // of the axes that split one dim, sums are reduced over the last one first; false:
+                 // over axes in the order of the mesh (place_reduce.c)
+  bool waits;    // the two differ
   const Machine *machine;
 } Placer;
 // Returns new counts, without readers, for p->crowds.
