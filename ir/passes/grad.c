@@ -76,8 +76,8 @@ static bool becomes_needed(const Grad *c, NodeId n) {
   return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
 }
 
-// Sets needed[n] for each node that depends on a node of `by` through floats. A later node may make
-// a carry needed, so the loop over all nodes is repeated until nothing changes.
+// Sets needed[n] for each node in `order` that depends on a node of `by` through floats. A later
+// node may make a carry needed, so the loop over all nodes is repeated until nothing changes.
 static void mark_needed(Grad *c, int n, const NodeId *by) {
   for (int i = 0; i < n; i++)
     c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
@@ -111,7 +111,7 @@ static void mark_active(Grad *c, NodeId loss) {
   }
   // A scan without carries is not an argument of any node that the loop above visits. A scan is
   // active if a value that it collects leads to the loss.
-  for (uint32_t i = 0; i < c->norder && c->regions; i++)
+  for (uint32_t i = 0; i < c->norder; i++)
     if (graph_node(c->g, c->order[i])->op == OP_SCAN) c->active[c->order[i]] = seen[c->order[i]];
 }
 
@@ -169,16 +169,11 @@ static int by_id(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-// Sets c->order. Without loops only nodes on which the loss depends are in it: each of many
-// micro-batches is a small part of the graph.
+// Sets c->order to the nodes on which the loss depends. Each of many micro-batches is a small part
+// of the graph.
 static void find_order(Grad *c, NodeId loss) {
   VEC(NodeId) found = {0};
-  bool *seen = c->regions ? NULL : arena_array(c->scratch, bool, c->count + 1);
-  if (c->regions) {
-    c->order = graph_schedule(c->scratch, c->g);
-    c->norder = c->count;
-    return;
-  }
+  bool *seen = arena_array(c->scratch, bool, c->count + 1);
   seen[loss] = true;
   vec_push(c->scratch, found) = loss;
   for (uint32_t i = 0; i < found.n; i++) {
@@ -193,8 +188,7 @@ static void find_order(Grad *c, NodeId loss) {
   c->norder = found.n;
 }
 
-// Makes what is for loops. The tables of a graph without loops have one entry: many micro-batches
-// must not each take time for the whole graph.
+// Makes what is for loops. The tables of a graph without loops have one entry.
 static void begin_loops(Grad *c) {
   uint32_t count = c->regions ? c->count : 0;
   c->mirror = arena_array(c->scratch, NodeId, count + 1);
@@ -204,6 +198,8 @@ static void begin_loops(Grad *c) {
   c->clone_region = arena_array(c->scratch, RegionId, c->regions + 1);
   c->nests = arena_array(c->scratch, bool, c->regions + 1);
   if (!c->regions) return;
+  c->order = graph_schedule(c->scratch, c->g);
+  c->norder = c->count;
   c->nodes = region_nodes(c->scratch, c->g);
   c->scan = region_scans(c->scratch, c->g);
   find_results(c);
@@ -220,7 +216,7 @@ static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
   c->needed = arena_array(c->scratch, bool, count + 1);
   c->active = arena_array(c->scratch, bool, count + 1);
   c->adjoint = arena_array(c->scratch, NodeId, count + 1);
-  find_order(c, loss);
+  if (!c->regions) find_order(c, loss);
   begin_loops(c);
   mark_needed(c, n, by);
   mark_active(c, loss);

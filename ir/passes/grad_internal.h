@@ -31,15 +31,16 @@ typedef struct Grad {
   Node n;    // a copy of this node; its arguments are replaced by their values at the current level
   const NodeId *key; // ids of the node's arguments in the forward pass
   NodeId dy;         // gradient of the loss by this node; has the type and dims of the node
-  bool *needed;      // [NodeId] whether the node depends on a node of `by`, through floats
+  bool *needed;      // [NodeId] of those in `order`: it depends on a node of `by`, through floats
   bool *active;      // [NodeId] whether the node is needed and the loss depends on it
   NodeId *adjoint;
-  // The following fields are for loops (grad_region.c).
   Arena *scratch;
   uint32_t count, regions; // numbers of nodes and regions before gradients were added
-  // Ids of these nodes, with loops of all: each comes after the nodes that it depends on.
+  // The nodes that are visited, each after those that it depends on. With loops: all nodes.
+  // Without: those on which the loss depends.
   const NodeId *order;
   uint32_t norder;
+  // The following fields are for loops (grad_region.c).
   RegionId open; // region of the loss; this loop and those around it are not differentiated
   RegionNodes nodes;
   const NodeId *scan; // [RegionId] the SCAN node of the region
