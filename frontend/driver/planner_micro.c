@@ -127,16 +127,13 @@ static void try_layout(Micro *m, const SearchChoice *from, TriedList *tried) {
 }
 
 // Returns the candidate whose last number is to be priced with recomputation next: the fastest one
-// that fits with no number; while nothing fits, the one that lacks least memory. NULL: none might
-// become faster than the best choice.
+// that fits with no number. NULL: none might become faster than the best choice.
 static Tried *next_to_recompute(const Micro *m, const TriedList *tried) {
   Tried *best = NULL;
-  double least = (double)INFINITY;
   for (Tried *t = tried->at; t < tried->at + tried->n; t++) {
-    const SearchPrice *p = &t->last.price;
-    double order = m->found->n ? p->seconds : p->peak;
-    if (!t->last.accumulate || t->recomputed || p->seconds >= micro_best_seconds(m)) continue;
-    if (order < least) best = t, least = order;
+    double seconds = t->last.price.seconds;
+    bool open = t->last.accumulate && !t->recomputed && seconds < micro_best_seconds(m);
+    if (open && (!best || seconds < best->last.price.seconds)) best = t;
   }
   return best;
 }
@@ -204,10 +201,10 @@ static bool was_tried(const Micro *m, const TriedList *tried, const SearchChoice
   return false;
 }
 
-// Returns the layouts that memory excludes and that micro-batches may divide.
+// Returns the priced layouts that memory excludes and that micro-batches may divide.
 static CandidateList list_excluded(const Micro *m) {
   CandidateList list = {0};
-  for (uint32_t i = 0; i < m->found->nknown; i++) {
+  for (uint32_t i = 0; i < m->found->npriced; i++) {
     const SearchChoice *c = &m->found->priced[i];
     if (micro_is_excluded(m->task, c) && micro_more(m, c, 1))
       vec_push(m->s->arena, list) = (Candidate){.choice = c};
@@ -241,8 +238,8 @@ static void try_fastest(Micro *m) {
   TriedList tried = {0};
   const SearchChoice *c;
   Tried *open;
+  double half = m->work / 2;
   m->reserved = m->found->n ? 0 : m->work / SINGLE_SHARE;
-  double half = (m->work + m->reserved) / 2; // of the work that is not reserved
   while (tried.n < (m->work > half ? MORE_CANDIDATES : CANDIDATES) &&
          (c = take_candidate(m, &list, tried.n >= CANDIDATES && tried.n % 2)))
     if (!was_tried(m, &tried, c)) try_layout(m, c, &tried);
