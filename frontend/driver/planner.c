@@ -1,13 +1,7 @@
 // Searches a layout for a session: layouts (partition/search), and micro-batches where they may
 // help (planner_micro.c). Input: a loaded session. Output: see planner.h.
-#include <math.h>
-
 #include "frontend/driver/planner_internal.h"
 #include "frontend/driver/progress.h"
-
-// Micro-batches that take this many times as long as a layout without them and recomputation take
-// long.
-static const double LONG = 2;
 
 bool planner_too_large(Session *s, const SearchTask *t, const SearchChoice *least, bool all) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
@@ -71,45 +65,21 @@ static void show_priced(void *watcher, uint64_t n, const SearchChoice *best) {
   arena_reset(w->s->arena, mark);
 }
 
-// What divide_instead gets and finds.
-typedef struct Dividing {
-  Session *s;
-  const SearchTask *task;
-  bool done;
-  uint32_t n; // choices that were found, if the search goes on
-  const SearchChoice *at;
-} Dividing;
-
-// Returns the least seconds of a layout without recomputation, whatever it needs.
-static double least_unlimited(const SearchResult *r) {
-  double least = (double)INFINITY;
-  for (uint32_t i = 0; i < r->nknown; i++)
-    least = fmin(least, search_unlimited(&r->priced[i].price));
-  return least;
-}
-
-// Tries micro-batches where no layout of experts fits. The search for layouts goes on if none of
-// them fits either, or if they take long.
-static bool divide_instead(void *with, SearchResult *found) {
-  Dividing *d = with;
-  d->done = true;
-  planner_divide(d->s, d->task, found);
-  d->n = found->n;
-  d->at = found->at;
-  return found->n && found->at[0].price.seconds <= LONG * least_unlimited(found);
-}
-
-// Searches layouts and, where that may be, micro-batches.
+// Searches layouts and, where that may be, micro-batches. Where nothing fits, the search for
+// layouts goes on only if micro-batches do not help.
 static SearchResult *search_all(Session *s, const SearchTask *t) {
-  Dividing d = {.s = s, .task = t};
   SearchTask task = *t;
-  bool divides = planner_may_divide(s, t);
-  if (divides) task.instead = divide_instead, task.instead_with = &d;
+  task.sparing = planner_may_divide(s, t);
   SearchResult *r = search_best(s->arena, &task);
   r->proven = r->proven && prices_prove(t, r);
-  if (divides && !d.done) planner_divide(s, t, r);
-  for (uint32_t i = 0; i < d.n && r->at != d.at; i++) planner_add(s, t, r, &d.at[i]);
-  return r;
+  if (!task.sparing) return r;
+  planner_divide(s, t, r);
+  if (r->n || !r->spared) return r;
+  task.sparing = false;
+  SearchResult *more = search_best(s->arena, &task);
+  more->ndivided = r->ndivided;
+  if (!more->n && r->smallest.price.peak < more->smallest.price.peak) more->smallest = r->smallest;
+  return more;
 }
 
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {

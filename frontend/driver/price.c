@@ -15,7 +15,7 @@
 //
 // What does not quite fit with all segments is also priced with none, at the highest level, and
 // with the plain placement: where parameters are gathered, the clones of all segments may need more
-// than they save. A brief price leaves that out.
+// than they save.
 #include "frontend/driver/price.h"
 
 #include <math.h>
@@ -29,11 +29,6 @@ static const double HOPELESS = 16;
 // If a program needs more than this many times the memory with all segments recomputed, the highest
 // level and the plain placement do not fit either.
 static const double NEAR = 1.5;
-
-// Returns whether a price that does not fit with all segments recomputed may fit in another way.
-static bool is_near(const Priced *l, const SearchPrice *price) {
-  return price->peak <= NEAR * l->p->task->memory;
-}
 
 static double between(double x, double y, double share) { return x + share * (y - x); }
 
@@ -104,7 +99,7 @@ static bool recompute_some(Priced *l, SearchPrice *price) {
   if (!price_level(l, AGAIN_SEGMENTS, price)) return false;
   price->again = 1;
   if (fits(l, price)) return recompute_less(l, price);
-  return l->brief || !is_near(l, price) || recompute_other(l, price);
+  return price->peak > NEAR * l->p->task->memory || recompute_other(l, price);
 }
 
 // As recompute_some. none: the price without recomputation, NULL: not known. Where that needs
@@ -139,9 +134,8 @@ static bool place_plainly(Priced *l, SearchPrice *price) {
 // without recomputation. none: as in recompute.
 static bool price_within(Priced *l, const SearchPrice *none, SearchPrice *price) {
   if (!recompute(l, none, price)) return false;
-  bool near = !fits(l, price) && is_near(l, price);
-  price->brief = l->brief && near;
-  return l->brief || !near || place_plainly(l, price);
+  bool near = !fits(l, price) && price->peak <= NEAR * l->p->task->memory;
+  return !near || place_plainly(l, price);
 }
 
 // Sets *price, of a layout that is likely to need recomputation. Returns false if it cannot be
@@ -215,13 +209,9 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
   if (t->npriced == 1) return price_whole(p, mesh, layout, hint, out);
   if (p->asked) asked = price_known(p->asked, search_asked(t->npriced, t->priced, mesh, layout));
   forget_others(t, asked);
-  KnownPrice brief = {.none = asked->none}; // is not kept: a full price may be asked for later
-  bool known = asked->over.programs || asked->within.programs;
   Priced l = priced_begin(p, mesh, layout);
-  l.brief = hint.brief && !known;
-  const SearchPrice *price = price_priced(&l, hint, l.brief ? &brief : asked);
+  const SearchPrice *price = price_priced(&l, hint, asked);
   if (price) *out = *price;
-  if (l.brief) asked->none = brief.none;
   priced_end(&l);
   return price != NULL;
 }

@@ -244,6 +244,7 @@ double search_unlimited(const SearchPrice *p) {
 static void note_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
   j->result->npriced++;
+  if (c->priced && !joint_fits(j, c)) j->result->over_memory++;
   if (c->priced && joint_fits(j, c) && (!j->best || joint_better(j, c, j->best))) j->best = c;
   if (t->progress) t->progress(t->watcher, j->result->npriced, j->best ? &j->best->choice : NULL);
 }
@@ -253,8 +254,7 @@ double joint_enough(const Joint *j) {
 }
 
 static SearchHint hint_of(const Joint *j, const Tried *c) {
-  return (SearchHint){
-      .enough = joint_enough(j), .over = c->over || c->previewed, .brief = j->brief && !j->best};
+  return (SearchHint){.enough = joint_enough(j), .over = c->over || c->previewed};
 }
 
 void joint_preview(Joint *j, Tried *c) {
@@ -271,28 +271,9 @@ void joint_preview(Joint *j, Tried *c) {
   if (c->priced) note_price(j, c);
 }
 
-void joint_take(Joint *j, Tried *c) {
+void joint_take_preview(Joint *j, Tried *c) {
   c->priced = true;
   note_price(j, c);
-}
-
-static void find_asks(const Joint *j, Tried *c) {
-  const SearchTask *t = j->task;
-  if (!j->best && !j->every)
-    c->asks = search_asked(t->npriced, t->priced, c->choice.mesh, &c->choice.layout);
-}
-
-bool joint_repeats(Joint *j, Tried *c) {
-  if (j->best || j->every || c->priced || c->impossible) return false;
-  find_asks(j, c);
-  for (uint32_t i = 0; i < j->all.n && !c->priced; i++) {
-    const Tried *x = j->all.at[i];
-    if (!x->priced || x->asks != c->asks) continue;
-    c->choice.price = x->choice.price;
-    c->choice.price.brief = false; // only x is priced in full later
-    joint_take(j, c);
-  }
-  return c->priced;
 }
 
 // Returns whether a choice that does not fit without recomputation takes far longer than the best
@@ -308,12 +289,7 @@ bool joint_price(Joint *j, Tried *c) {
   SearchPrice preview = c->choice.price;
   if (c->priced || c->impossible) return true;
   if (is_far_slower(j, c)) return true;
-  if (c->previewed && preview.kept > t->memory) { // no recomputation saves what is kept
-    joint_take(j, c);
-    return true;
-  }
   if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
-  find_asks(j, c);
   c->priced =
       t->price(t->pricer, c->choice.mesh, &c->choice.layout, hint_of(j, c), &c->choice.price);
   if (c->previewed) {

@@ -17,8 +17,6 @@ typedef struct Tried {
   SearchChoice choice;
   const char *key; // mesh and layout as text, rules sorted: equal for equal choices
   uint64_t asked;  // search_asked of the samples for estimates, once it is estimated
-  uint64_t asks;   // search_asked of the samples for prices, if it got its price while nothing fit
-  double order;    // by which joint_sort sorts
   uint8_t family;  // kind of the move or the seed that led here; some of each kind are priced
   bool estimated, priced;
   bool expanded;   // its moves are in the table
@@ -46,8 +44,6 @@ typedef struct Joint {
   double work;       // work that may still be done, in nodes of graphs that are compiled
   double nodes;      // nodes of all samples together: the work of one price
   bool every;        // all choices of the space are being priced
-  bool brief;        // prices are brief while nothing fits (SearchHint)
-  bool lean;         // of choices that need too much memory those come first that lack little
   bool quick;        // the work suffices for so many prices that it may be done whole
 } Joint;
 
@@ -74,11 +70,8 @@ void joint_preview(Joint *j, Tried *c);
 // Returns the seconds without recomputation from which on a choice that needs more than the memory
 // is not priced with it, or 0: none. Where all choices are priced, joint.c decides about that.
 double joint_enough(const Joint *j);
-// Returns whether a choice with a price asks the same of all values as c, which then takes its
-// price. False if some choice fits: see joint_price_some.
-bool joint_repeats(Joint *j, Tried *c);
-// Makes what choice.price has the price of a choice.
-void joint_take(Joint *j, Tried *c);
+// Makes the price of a previewed choice its price.
+void joint_take_preview(Joint *j, Tried *c);
 // Returns whether x is better than y; both are priced. What fits the memory is better than what
 // does not; then less time is better; then less memory, fewer rules, fewer soft ones. Of
 // choices that do not fit, less memory is better.

@@ -27,7 +27,7 @@ static int by_estimate(const void *x, const void *y) {
   const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
   const LayoutCost *p = &a->choice.cost, *q = &b->choice.cost;
   if (a->over != b->over) return a->over ? 1 : -1;
-  if (a->order != b->order) return a->order < b->order ? -1 : 1;
+  if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
   if (p->memory != q->memory) return p->memory < q->memory ? -1 : 1;
   uint32_t m = joint_complexity(a), n = joint_complexity(b);
   return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
@@ -38,23 +38,13 @@ void joint_sort(Joint *j, TriedList *list) {
   for (uint32_t i = 0; i < list->n; i++)
     if (joint_estimate(j, list->at[i]) || n == 0) list->at[n++] = list->at[i];
   list->n = n;
-  for (uint32_t i = 0; i < n; i++) {
-    const LayoutCost *c = &list->at[i]->choice.cost;
-    list->at[i]->order = c->seconds * (j->lean && list->at[i]->over ? c->memory : 1);
-  }
   if (n) qsort(list->at, n, sizeof *list->at, by_estimate);
 }
 
-// While nothing fits, choices that ask what others did are left out: many rules change nothing, and
-// what fits may be one rule behind them. Once something fits they are priced as others, so that
-// rules without effect do not make a search longer.
 void joint_price_some(Joint *j, const TriedList *list, int most, double left) {
   int priced[UINT8_MAX + 1] = {0};
   for (uint32_t i = 0; i < list->n && j->work > left; i++)
-    if (priced[list->at[i]->family] < most && !joint_repeats(j, list->at[i])) {
-      priced[list->at[i]->family]++;
-      joint_price(j, list->at[i]);
-    }
+    if (priced[list->at[i]->family]++ < most) joint_price(j, list->at[i]);
 }
 
 // -- the best choices -----------------------------------------------------------------------------

@@ -35,14 +35,11 @@ enum {
   MOST_LAYOUTS = 2000, // of a space that is priced so: each takes some time however small the model
   MOST_WORK = 6
 };
-// Times as much work that is added where no seed fits, but micro-batches do.
-static const double LESS_WORK = 1;
 enum {
   BEAM = 24,       // the best choices that are expanded
   WIDE_BEAM = 64,  // the same where no seed fits: what fits then is far from what is fast
   WHOLE_SHARE = 4, // choices that treat the axes of a mesh as one are priced if their estimates
                    // take at most this part of the work
-  IN_FULL = 3,     // brief prices that are made full ones at a time
   MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
 
@@ -52,6 +49,38 @@ static int by_preview(const void *x, const void *y) {
   if (s != t) return s < t ? -1 : 1;
   uint32_t m = joint_complexity(a), n = joint_complexity(b);
   return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
+}
+
+// Prices the first seed of each family of a sorted list, while more than `left` of the work is
+// left. Estimates say little about what needs more than the memory, and recomputation takes several
+// programs to price. So seeds are first priced without it, and those that do not fit and then take
+// least time also with it, while more than half of `left` is left.
+static void price_seeds(Joint *j, const TriedList *list, double left) {
+  bool seen[UINT8_MAX + 1] = {false};
+  TriedList over = {0};
+  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
+    Tried *c = list->at[i];
+    if (seen[c->family]) continue;
+    seen[c->family] = true;
+    joint_preview(j, c);
+    if (c->previewed) vec_push(j->a, over) = c;
+  }
+  if (over.n) qsort(over.at, over.n, sizeof *over.at, by_preview);
+  for (uint32_t i = 0; i < over.n && j->work > left / 2; i++) {
+    double enough = joint_enough(j);
+    if (!enough || over.at[i]->choice.price.unlimited <= enough) joint_price(j, over.at[i]);
+  }
+}
+
+// -- the search ---------------------------------------------------------------------------------
+
+// Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
+static double worst_kept(const Joint *j) {
+  Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
+  uint32_t n = 0;
+  while (n < j->task->keep && (best[n] = joint_best_besides(j, best, n)) && joint_fits(j, best[n]))
+    n++;
+  return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
 }
 
 static int by_peak(const void *x, const void *y) {
@@ -66,71 +95,6 @@ static int by_both(const void *x, const void *y) {
   const SearchPrice *b = &(*(Tried *const *)y)->choice.price;
   double p = a->unlimited * a->peak * a->peak, q = b->unlimited * b->peak * b->peak;
   return p != q ? (p < q ? -1 : 1) : by_peak(x, y);
-}
-
-// Prices seeds with recomputation that do not fit without it, while more than `left` of the work is
-// left.
-static void price_seeds_again(Joint *j, const TriedList *over, double left) {
-  if (over->n) qsort(over->at, over->n, sizeof *over->at, j->best ? by_preview : by_both);
-  for (uint32_t i = 0; i < over->n && j->work > left; i++) {
-    double enough = joint_enough(j);
-    if (!enough || over->at[i]->choice.price.unlimited <= enough) joint_price(j, over->at[i]);
-  }
-}
-
-// Returns the smallest choice that does not fit by its brief price, and might by a full one. NULL:
-// there is none.
-static Tried *smallest_brief(const Joint *j) {
-  Tried *best = NULL;
-  for (uint32_t i = 0; i < j->all.n; i++) {
-    Tried *c = j->all.at[i];
-    if (c->priced && c->choice.price.brief && (!best || by_peak(&c, &best) < 0)) best = c;
-  }
-  return best;
-}
-
-// Prices the smallest choices in full, while nothing fits.
-static void price_in_full(Joint *j) {
-  Tried *c;
-  j->brief = false;
-  for (int i = 0; i < IN_FULL && !j->best && (c = smallest_brief(j)); i++) {
-    c->priced = false;
-    j->work = fmax(j->work, j->nodes);
-    joint_price(j, c);
-  }
-  j->brief = true;
-}
-
-// Prices the first seed of each family of a sorted list, while more than `left` of the work is
-// left. Estimates say little about what needs more than the memory, and recomputation takes several
-// programs to price. So seeds are first priced without it. Where none fits so, there is more work
-// for those that may fit with it.
-static void price_seeds(Joint *j, const TriedList *list, double left) {
-  bool seen[UINT8_MAX + 1] = {false};
-  TriedList over = {0};
-  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
-    Tried *c = list->at[i];
-    if (seen[c->family]) continue;
-    seen[c->family] = true;
-    joint_preview(j, c);
-    if (c->previewed) vec_push(j->a, over) = c;
-  }
-  double more = j->best ? 0 : MORE_WORK * left;
-  j->work += more;
-  price_seeds_again(j, &over, left / 2);
-  price_in_full(j);
-  j->work = fmax(j->work - more, fmin(j->work, left / 2));
-}
-
-// -- the search ---------------------------------------------------------------------------------
-
-// Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
-static double worst_kept(const Joint *j) {
-  Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
-  uint32_t n = 0;
-  while (n < j->task->keep && (best[n] = joint_best_besides(j, best, n)) && joint_fits(j, best[n]))
-    n++;
-  return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
 }
 
 // What prices with recomputation have shown so far.
@@ -160,7 +124,7 @@ static bool price_again(Joint *j, Tried *c, Again *seen) {
   double open = before.kept <= j->task->memory ? fmin(seen->open, before.unlimited) : seen->open;
   if (!may_help(j, c, seen)) {
     seen->open = open;
-    joint_take(j, c);
+    joint_take_preview(j, c);
     return true;
   }
   if (!joint_price(j, c)) return false;
@@ -184,7 +148,7 @@ typedef struct Over {
   Tried **fast;  // those first that are fast and might fit
 } Over;
 
-// Marks each choice that has the same time and memory as the one before it in o->small. Most such
+// Marks each choice for which one before it in o->small has the same time and memory. Most such
 // choices have the same program, up to names.
 static void mark_twins(const Over *o) {
   for (uint32_t i = 1; i < o->n; i++) {
@@ -280,76 +244,48 @@ static void price_whole(Joint *j) {
   joint_price_some(j, &list, UINT16_MAX, j->work / 2);
 }
 
-// Fills the result with the best choices that fit. Where none does, with the smallest, unless the
-// result has a smaller one.
+// Climbs where no seed fits. A sparing search does so only if it is quick.
+static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
+  j->result->spared = j->task->sparing && !j->quick;
+  if (j->result->spared) return;
+  j->work += MORE_WORK * work;
+  joint_price_some(j, seeds, UINT8_MAX, j->work / 2);
+  if (j->quick) price_whole(j);
+  joint_climb(j, WIDE_BEAM);
+}
+
+static void seed_and_climb(Joint *j) {
+  TriedList seeds = {0};
+  double work = j->work;
+  joint_seeds(j, &seeds);
+  joint_sort(j, &seeds);
+  price_seeds(j, &seeds, work / 3);
+  if (!has_fitting(j)) {
+    climb_to_fit(j, &seeds, work);
+    return;
+  }
+  if (j->quick) price_whole(j);
+  joint_climb(j, BEAM);
+}
+
+// Fills the result with the best choices that fit.
 static void keep_best(const Joint *j, SearchResult *r) {
   Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
-  r->n = 0;
   r->at = arena_array(j->a, SearchChoice, j->task->keep + 1);
   while (r->n < j->task->keep && (best[r->n] = joint_best_besides(j, best, r->n)) &&
          joint_fits(j, best[r->n])) {
     r->at[r->n] = best[r->n]->choice;
     r->n++;
   }
-  if (!r->n && best[0] &&
-      (!r->smallest.mesh || best[0]->choice.price.peak < r->smallest.price.peak))
-    r->smallest = best[0]->choice;
+  if (!r->n && best[0]) r->smallest = best[0]->choice;
 }
 
 static void list_priced(const Joint *j, SearchResult *r) {
   SearchChoice *list = arena_array(j->a, SearchChoice, j->all.n + 1);
-  uint32_t n = 0;
-  r->over_memory = 0;
-  for (uint32_t i = 0; i < j->all.n; i++) {
-    Tried *c = j->all.at[i];
-    if (!c->priced) continue;
-    list[n++] = c->choice;
-    r->over_memory += !joint_fits(j, c);
-  }
-  r->npriced = n;
+  r->npriced = 0;
   for (uint32_t i = 0; i < j->all.n; i++)
-    if (j->all.at[i]->previewed && !j->all.at[i]->priced && !j->all.at[i]->impossible)
-      list[n++] = j->all.at[i]->choice;
-  r->nknown = n;
+    if (j->all.at[i]->priced) list[r->npriced++] = j->all.at[i]->choice;
   r->priced = list;
-}
-
-// Returns whether what is found instead of a search for layouts suffices.
-static bool ends_instead(Joint *j) {
-  const SearchTask *t = j->task;
-  if (!t->instead || j->quick) return false;
-  keep_best(j, j->result);
-  list_priced(j, j->result);
-  return t->instead(t->instead_with, j->result);
-}
-
-// Climbs where no seed fits. If something else was found that does, less work is added.
-static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
-  j->work += work * (j->result->n ? LESS_WORK : MORE_WORK);
-  joint_price_some(j, seeds, UINT8_MAX, j->work / 2);
-  if (j->quick) price_whole(j);
-  j->lean = true;
-  joint_climb(j, WIDE_BEAM);
-  j->lean = false;
-  price_in_full(j);
-}
-
-// Returns false if the search has ended with what was found instead.
-static bool seed_and_climb(Joint *j) {
-  TriedList seeds = {0};
-  double work = j->work;
-  j->brief = true;
-  joint_seeds(j, &seeds);
-  joint_sort(j, &seeds);
-  price_seeds(j, &seeds, work / 3);
-  if (!has_fitting(j)) {
-    if (ends_instead(j)) return false;
-    climb_to_fit(j, &seeds, work);
-    return true;
-  }
-  if (j->quick) price_whole(j);
-  joint_climb(j, BEAM);
-  return true;
 }
 
 SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
@@ -357,7 +293,7 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
   Joint j;
   joint_new(&j, a, t, r);
   r->candidates = joint_count(&j);
-  if (!(all && price_all(&j)) && !seed_and_climb(&j)) return r;
+  if (!all || !price_all(&j)) seed_and_climb(&j);
   keep_best(&j, r);
   list_priced(&j, r);
   return r;

@@ -48,7 +48,6 @@ typedef struct SearchPrice {
   const char *again_text; // of the program of the whole model: what is recomputed, "": nothing
   bool whole;             // from the program of the whole model; false: from those of short models
   bool open;              // it does not fit, but might if more were recomputed than was tried
-  bool brief;             // it does not fit, but might in a way that a brief price leaves out
   bool final;             // no other program of it is to be compiled
   // The number of programs that were compiled for the price, one for all samples. 0: the layout was
   // placed, and its program had been priced before, of another layout.
@@ -65,7 +64,6 @@ typedef struct SearchHint {
   double enough;
   bool over;  // it is likely to need more than the memory without recomputation
   bool as_is; // only its price without recomputation is asked for
-  bool brief; // if it does not fit with all segments recomputed, nothing else is tried
 } SearchHint;
 
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
@@ -81,7 +79,6 @@ typedef struct SearchSample {
 static const double SEARCH_ALIKE = 1e-3;
 
 typedef struct SearchChoice SearchChoice;
-typedef struct SearchResult SearchResult;
 
 typedef struct SearchTask {
   const Graph *model; // graph before gradients; one axis cannot split two dims of one tensor in it
@@ -93,6 +90,8 @@ typedef struct SearchTask {
   double memory;   // bytes that one processor may need
   bool named_axes; // axes of equal size differ, because the machine file has figures for one of
                    // them or layout(...) of the model names one
+  bool sparing;    // search_best gives up early where no layout of experts fits the memory, unless
+                   // the whole search takes little time
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
@@ -108,11 +107,6 @@ typedef struct SearchTask {
   bool (*price)(void *pricer, const Mesh *mesh, const Layout *layout, SearchHint hint,
                 SearchPrice *out);
   void *pricer;
-  // Called by search_best where no layout of experts fits the memory, unless the whole search takes
-  // little time, or NULL. `found` is what the search has found so far. Returns whether the search
-  // is to end: *found has then got choices that fit.
-  bool (*instead)(void *with, SearchResult *found);
-  void *instead_with;
   const SearchChoice *own; // a layout (mesh and layout) that search_best prices, too, or NULL
 } SearchTask;
 
@@ -126,28 +120,26 @@ struct SearchChoice {
 
 // What a search found. "Cost" is the price in the result of search_best, and the estimated cost in
 // that of search_layouts.
-struct SearchResult {
+typedef struct SearchResult {
   uint32_t n;
   SearchChoice *at;           // layouts that fit the memory, the lowest cost first
   double candidates;          // number of layouts in the space; infinite: too many to count
   uint32_t npriced;           // number of layouts that search_best priced
   const SearchChoice *priced; // all of them, also those that do not fit the memory
-  // Entries of `priced`. Those behind npriced do not fit without recomputation, and have no price
-  // with it.
-  uint32_t nknown;
-  uint64_t estimated;    // number of layouts whose cost was estimated
-  uint64_t over_memory;  // of the estimated (search_best: priced) layouts, those that do not
-                         // fit the memory
-  uint32_t ndivided;     // number of prices with other micro-batches than the model has
-  bool all;              // search_best priced all layouts of the space
-  bool proven;           // no layout of the space that fits has a lower cost than at[0]
+  uint64_t estimated;         // number of layouts whose cost was estimated
+  uint64_t over_memory;       // of the estimated (search_best: priced) layouts, those that do not
+                              // fit the memory
+  uint32_t ndivided;          // number of prices with other micro-batches than the model has
+  bool all;                   // search_best priced all layouts of the space
+  bool spared;                // search_best gave up early (SearchTask.sparing)
+  bool proven;                // no layout of the space that fits has a lower cost than at[0]
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
 
   // Of search_layouts only.
   bool ranked;    // proven, and no layout outside the list is cheaper than its last entry
   double bound;   // lower bound of the seconds of all layouts; 0: not known
   double closest; // smallest ratio of estimated cost to lower bound, for tests
-};
+} SearchResult;
 
 // Returns graph g, which is not lowered, with another mesh and layout. The result shares the nodes
 // of g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
