@@ -31,6 +31,7 @@ typedef struct Placement {
   // programs of both tell which is faster. NULL: there is none.
   const struct Placement *modest;
   const struct Placement *full; // the placement whose `modest` this one is, or NULL
+  bool late;                    // it differs from its `modest` in where sums are reduced
 } Placement;
 
 // Reports errors in d: rules that name no dim, axis or tensor; a dim with two general rules; two

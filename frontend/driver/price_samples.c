@@ -82,19 +82,23 @@ static void begin_sample(Priced *l, uint32_t i, bool modest) {
 // Returns whether the placement of a sample has moves that may add redundant work.
 static bool adds_work(const PricedSample *x) { return x->begun && x->made.placement->modest; }
 
+// Returns whether it has sums that are reduced later than in another placement.
+static bool is_late(const PricedSample *x) { return x->begun && x->made.placement->late; }
+
 // Compiles all samples as far as all levels share them. What samples of different lengths cost is
 // subtracted, so their layers must be placed alike: if some take redundant work and others do not,
-// none does.
+// none does. None reduces sums later: that often needs more memory.
 static void begin_samples(Priced *l) {
-  uint32_t n = l->p->task->npriced, adding = 0;
+  uint32_t n = l->p->task->npriced, adding = 0, late = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
   bool good = true;
   for (uint32_t i = 0; i < n && good; i++) {
     begin_sample(l, i, false);
     adding += adds_work(&all[i]);
+    late += is_late(&all[i]);
     good = all[i].begun;
   }
-  for (uint32_t i = 0; i < n && good && adding < n; i++)
+  for (uint32_t i = 0; i < n && good && (late || adding < n); i++)
     if (adds_work(&all[i])) begin_sample(l, i, true);
 }
 

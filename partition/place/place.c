@@ -226,6 +226,7 @@ static Placer *either(Placer *early, Placer *late) {
   }
   late->result.modest = &early->result;
   early->result.full = &late->result;
+  late->result.late = true;
   return late;
 }
 
