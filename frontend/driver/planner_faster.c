@@ -1,8 +1,13 @@
 // Tries micro-batches that memory does not ask for. On CPUs a step may take less time if the values
 // of a micro-batch fit a cache. Candidates are the layouts that take little more time than the best
-// choice. Of a small space they fit the memory without micro-batches, as others have been tried
-// (planner_small.c); of another one they are tried while that is little work. Input: the result of
-// a search. Output: that result, with choices added that are better than all before them.
+// choice:
+//
+//   where all layouts were priced   those that fit without micro-batches; planner_small.c has tried
+//                                   the others
+//   else                            also those that do not fit so; while this takes little work
+//
+// Input: the result of a search. Output: that result, with choices added that are better than all
+// before them.
 #include "frontend/driver/planner_micro_internal.h"
 
 // Of a space that is not small, layouts are tried until this part of the work is used up.
@@ -20,6 +25,7 @@ static bool is_better(const Micro *m, const SearchChoice *c) {
 static bool price_parts(Micro *m, const SearchChoice *from, int64_t n, SearchChoice *out) {
   *out = *from;
   out->accumulate = n;
+  out->price.again = 0;
   return micro_divides(m, from, n) && !planner_is_long(planner_selected(m->task), out) &&
          micro_price(m, from, n, (SearchHint){.as_is = true}, out);
 }
@@ -39,8 +45,8 @@ static CandidateList list_candidates(const Micro *m) {
   for (uint32_t i = 0; i < m->found->npriced; i++) {
     const SearchChoice *c = &m->found->priced[i];
     bool fits = micro_fits(m, c) && c->price.again <= 0;
-    bool divided = !m->found->all && micro_is_excluded(m->task, c);
-    if ((fits || divided) && micro_may_gain(m, c))
+    bool excluded = !m->found->all && micro_is_excluded(m->task, c);
+    if ((fits || excluded) && micro_may_gain(m, c))
       vec_push(m->s->arena, list) = (Candidate){c, i, 1};
   }
   micro_sort(&list, 0);

@@ -3,7 +3,7 @@
 //   planner_micro.c    layouts that memory excludes, the fastest first
 //   planner_small.c    all of them, where the space of layouts is small
 //   planner_single.c   micro-batches of single rows, where nothing else fits
-//   planner_faster.c   layouts that fit, where smaller parts may fit a cache
+//   planner_faster.c   layouts that may be faster because smaller parts fit a cache
 //   planner_divided.c  prices with micro-batches, within a limit of work
 //   planner_alike.c    which layouts are tried, and whose programs are equal
 #ifndef FRONTEND_PLANNER_MICRO_H
@@ -72,7 +72,7 @@ void micro_try_all(Micro *m);
 void micro_try_single(Micro *m);
 
 // -- planner_faster.c
-// Tries layouts that fit the memory, with micro-batches that may make them faster.
+// Tries layouts with micro-batches that may make them faster than the best choice.
 void micro_try_faster(Micro *m);
 
 // -- planner_alike.c
