@@ -264,6 +264,7 @@ typedef struct PipelineOptions {
   bool sparing;
   int again;         // without a budget: the recompute level, such as AGAIN_SEGMENTS
   bool plain;        // choose shardings by place_plain, which may save memory
+  SumOrder sums;     // the order in which `place` reduces sums
   bool modest;       // take the placement without redundant work, where there are two
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM

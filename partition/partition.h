@@ -31,8 +31,17 @@ typedef struct Placement {
   // programs of both tell which is faster. NULL: there is none.
   const struct Placement *modest;
   const struct Placement *full; // the placement whose `modest` this one is, or NULL
-  bool late;                    // it differs from its `modest` in where sums are reduced
+  // Seconds that a step saves, by estimate, where sums are reduced late and not early; below 0 if
+  // early is better, 0 if there is no difference. Those of a long model follow from short ones.
+  double late_saves;
 } Placement;
+
+// Of the axes that split one dim, which one sums are reduced over first (place_reduce.c).
+typedef enum SumOrder {
+  SUMS_BEST, // the order that costs less by estimate or, where there is no `modest` otherwise, both
+  SUMS_EARLY, // in the order of the mesh
+  SUMS_LATE   // the last one first: sums stay partial for longer
+} SumOrder;
 
 // Reports errors in d: rules that name no dim, axis or tensor; a dim with two general rules; two
 // dims of one tensor (input, parameter, state, named value, result of a reduction or contraction)
@@ -44,6 +53,9 @@ bool axis_is_pinned(const Graph *g, int axis);
 // Chooses a sharding for every value of g. Equal arguments give equal results. layout_check must
 // have passed. `a` owns the result, which refers to g and layout.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
+// Does what `place` does, with sums reduced in this order.
+Placement *place_ordered(Arena *a, const Graph *g, const Layout *layout, const Machine *machine,
+                         SumOrder order);
 // Does what `place` does, without the local search over groups of nodes (place_improve.c), which
 // lowers communication but may raise peak memory.
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);

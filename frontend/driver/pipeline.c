@@ -82,12 +82,12 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
 
 // Determines where values are computed: chooses a sharding for every value.
 static void compute_where(Arena *a, const PipelineOptions *opt, Compilation *out) {
-  Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
-      out->plain ? place_plain : place;
+  const Graph *g = out->simplified;
   if (!out->placement)
-    out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
+    out->placement = out->plain ? place_plain(a, g, &g->layout, opt->machine)
+                                : place_ordered(a, g, &g->layout, opt->machine, opt->sums);
   if (opt->modest && out->placement->modest) out->placement = out->placement->modest;
-  timings_end(opt->timings, "place", graph_count(out->simplified));
+  timings_end(opt->timings, "place", graph_count(g));
 }
 
 // Writes the graph of one processor: replaces dims by block dims, and conversions by collectives.

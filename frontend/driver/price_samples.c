@@ -70,36 +70,52 @@ static double times_of(const SearchTask *t, uint32_t i) {
   return whole / (double)graph_count(t->priced[i].graph);
 }
 
-// Compiles sample i as far as all levels share it. modest: PipelineOptions.modest.
-static void begin_sample(Priced *l, uint32_t i, bool modest) {
+// Compiles sample i as far as all levels share it.
+static void begin_sample(Priced *l, uint32_t i, SumOrder sums, bool modest) {
   PricedSample *x = &l->sample[l->plain][i];
-  ProgramWay way = {
-      .plain = l->plain, .modest = modest, .last = "collectives", .times = times_of(l->p->task, i)};
+  ProgramWay way = {.plain = l->plain,
+                    .sums = sums,
+                    .modest = modest,
+                    .last = "collectives",
+                    .times = times_of(l->p->task, i)};
   arena_free(x->s.arena);
   x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
 }
 
-// Returns whether the placement of a sample has moves that may add redundant work.
-static bool adds_work(const PricedSample *x) { return x->begun && x->made.placement->modest; }
+// Compiles all samples alike. Returns false if one cannot be compiled.
+static bool begin_all(Priced *l, SumOrder sums) {
+  PricedSample *all = l->sample[l->plain];
+  for (uint32_t i = 0; i < l->p->task->npriced; i++) {
+    begin_sample(l, i, sums, false);
+    if (!all[i].begun) return false;
+  }
+  return true;
+}
 
-// Returns whether it has sums that are reduced later than in another placement.
-static bool is_late(const PricedSample *x) { return x->begun && x->made.placement->late; }
+// Returns what the whole model saves where sums are reduced late (Placement.late_saves).
+static double late_saves(const Priced *l) {
+  double sum = 0;
+  for (uint32_t i = 0; i < l->p->task->npriced; i++)
+    sum += l->p->task->priced[i].weight * l->sample[l->plain][i].made.placement->late_saves;
+  return sum;
+}
+
+// Returns whether the placement of a sample has moves that may add redundant work.
+static bool adds_work(const PricedSample *x) { return x->made.placement->modest != NULL; }
 
 // Compiles all samples as far as all levels share them. What samples of different lengths cost is
-// subtracted, so their layers must be placed alike: if some take redundant work and others do not,
-// none does. None reduces sums later: that often needs more memory.
+// subtracted, so their layers must be placed alike: all reduce sums in the order that is better for
+// the whole model; and if some take redundant work and others do not, none does.
 static void begin_samples(Priced *l) {
-  uint32_t n = l->p->task->npriced, adding = 0, late = 0;
+  uint32_t n = l->p->task->npriced, adding = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
-  bool good = true;
-  for (uint32_t i = 0; i < n && good; i++) {
-    begin_sample(l, i, false);
-    adding += adds_work(&all[i]);
-    late += is_late(&all[i]);
-    good = all[i].begun;
-  }
-  for (uint32_t i = 0; i < n && good && (late || adding < n); i++)
-    if (adds_work(&all[i])) begin_sample(l, i, true);
+  if (!begin_all(l, SUMS_BEST)) return;
+  double saves = late_saves(l);
+  SumOrder sums = saves > 0 ? SUMS_LATE : saves < 0 ? SUMS_EARLY : SUMS_BEST;
+  if (sums != SUMS_BEST && !begin_all(l, sums)) return;
+  for (uint32_t i = 0; i < n; i++) adding += adds_work(&all[i]);
+  for (uint32_t i = 0; i < n && adding < n; i++)
+    if (adds_work(&all[i])) begin_sample(l, i, sums, true);
 }
 
 // What is sought while a level is compiled: the price of the same graph.

@@ -88,6 +88,7 @@ static const PackField options_fields[] = {
     BOOL(PipelineOptions, sparing),
     ANY(PipelineOptions, again),
     BOOL(PipelineOptions, plain),
+    ANY(PipelineOptions, sums),
     BOOL(PipelineOptions, modest),
     BOOL(PipelineOptions, verify_print),
     BOOL(PipelineOptions, machine_code),

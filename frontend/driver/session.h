@@ -105,6 +105,7 @@ typedef struct ProgramWay {
   bool sparing;
   int again;
   bool plain, modest, first;
+  SumOrder sums;
   const Compilation *begun;
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   void *watcher;

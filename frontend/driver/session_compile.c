@@ -236,6 +236,7 @@ bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, P
   options.again = way.again;
   options.plain = way.plain;
   options.modest = way.modest;
+  options.sums = way.sums;
   options.first = way.first;
   options.wanted_again = way.wanted_again;
   options.watcher = way.watcher;

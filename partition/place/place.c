@@ -215,25 +215,34 @@ static double seconds_sent(const Placer *p) {
   return s.bytes / p->machine->bandwidth + s.latency;
 }
 
+static double late_saves(const Placer *early, const Placer *late) {
+  double sent = seconds_sent(early) - seconds_sent(late);
+  return sent - CERTAIN * (improve_work(late) - improve_work(early));
+}
+
 // Returns the placement in which sums stay partial for longer, with the other one as its `modest`:
 // it sends less as a rule, but may need more memory, and more conversions. Where one of them has a
 // `modest` already, estimates decide.
 static Placer *either(Placer *early, Placer *late) {
   if (is_placed_alike(early, late)) return early;
-  if (early->result.modest || late->result.modest) {
-    double saved = seconds_sent(early) - seconds_sent(late);
-    return saved > CERTAIN * (improve_work(late) - improve_work(early)) ? late : early;
-  }
+  double saves = late_saves(early, late);
+  early->result.late_saves = late->result.late_saves = saves;
+  if (early->result.modest || late->result.modest) return saves > 0 ? late : early;
   late->result.modest = &early->result;
   early->result.full = &late->result;
-  late->result.late = true;
   return late;
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  return place_ordered(a, g, layout, machine, SUMS_BEST);
+}
+
+Placement *place_ordered(Arena *a, const Graph *g, const Layout *layout, const Machine *machine,
+                         SumOrder order) {
   const PlaceGraph *of = place_graph(a, g);
-  Placer *p = place_searched(a, of, g, layout, machine, false);
-  if (p->waits) p = either(p, place_searched(a, of, g, layout, machine, true));
+  Placer *p = place_searched(a, of, g, layout, machine, order == SUMS_LATE);
+  if (p->waits && order == SUMS_BEST)
+    p = either(p, place_searched(a, of, g, layout, machine, true));
   return &p->result;
 }
 
