@@ -42,6 +42,7 @@ typedef struct Live {
   double reach;      // values that are not known lie within -reach..reach, perhaps infinite
   const Span *spans; // the positions for which `range` and `need` are kept
   uint32_t stamp;
+  bool *varies;              // by node: its range may depend on the positions; NULL: not known
   uint32_t *ranged, *needed; // by node: the stamp with which its range or need was found
   Range *range;
   uint8_t *need;

@@ -155,23 +155,42 @@ static Range within_reach(const Live *l, Range r, int n, const Range *x) {
   return (Range){fmax(r.lo, -l->reach), fmin(r.hi, l->reach)};
 }
 
+// Returns whether the range of n is that of its argument at the same positions, or at those under
+// it.
+static bool is_view(const Node *n) {
+  return n->op == OP_BROADCAST || n->op == OP_AT || n->op == OP_RENAME || n->op == OP_SPLIT;
+}
+
+// Returns whether the range of n is computed from those of its arguments.
+static bool is_followed(const Node *n) { return is_view(n) || op_row((Op)n->op)->cls == POINTWISE; }
+
 static Range range_of(Live *l, NodeId id, const Span *s, int depth) {
   const Node *n = graph_node(l->g, id);
   Range x[MAX_ARGS] = {{0, 0}};
-  switch ((int)n->op) {
-  case OP_CONST: return one(n->attr->num[0]);
-  case OP_INDEX: return index_range(l, s, n->attr->dims[0]);
-  case OP_BROADCAST:
-  case OP_AT: return live_range(l, n->args[0], s, depth);
-  case OP_RENAME:
-  case OP_SPLIT: return through_view(l, n, s, depth);
-  }
-  if (op_row((Op)n->op)->cls != POINTWISE) return (Range){-l->reach, l->reach};
+  if (n->op == OP_CONST) return one(n->attr->num[0]);
+  if (n->op == OP_INDEX) return index_range(l, s, n->attr->dims[0]);
+  if (n->op == OP_RENAME || n->op == OP_SPLIT) return through_view(l, n, s, depth);
+  if (is_view(n)) return live_range(l, n->args[0], s, depth);
+  if (!is_followed(n)) return (Range){-l->reach, l->reach};
   for (int i = 0; i < n->nargs; i++) x[i] = live_range(l, n->args[i], s, depth);
   return within_reach(l, range_of_op((Op)n->op, (Dtype)n->type, x), n->nargs, x);
 }
 
+// Finds which ranges depend on the positions, because indices are among what they are computed
+// from. The others are found now, once.
+static void find_fixed(Live *l) {
+  l->varies = arena_array(l->a, bool, l->count + 1);
+  for (NodeId n = 1; n <= l->count; n++) {
+    const Node *x = graph_node(l->g, n);
+    l->varies[n] = x->op == OP_INDEX;
+    for (int i = 0; i < x->nargs && is_followed(x); i++) l->varies[n] |= l->varies[x->args[i]];
+    if (!l->varies[n]) l->range[n] = range_of(l, n, NULL, 0);
+  }
+}
+
 Range live_range(Live *l, NodeId n, const Span *spans, int depth) {
+  if (!l->varies) find_fixed(l);
+  if (!l->varies[n]) return l->range[n];
   bool keep = spans == l->spans;
   if (keep && n == l->masked) return one(0);
   if (depth == LIVE_DEPTH) return any;
