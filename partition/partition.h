@@ -59,6 +59,9 @@ Placement *place_ordered(Arena *a, const Graph *g, const Layout *layout, const M
 // Does what `place` does, without the local search over groups of nodes (place_improve.c), which
 // lowers communication but may raise peak memory.
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
+// Returns the placement, and its `modest` or `full`, for a graph with a copy of its dims
+// (dim_table_copy), to which `lower` may add others.
+Placement *placement_with_dims(Arena *a, const Placement *of, DimTable *dims);
 // Tables of a graph that do not depend on mesh and layout, so that all its placements share them.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);

@@ -26,7 +26,7 @@ typedef struct Moves {
 // Returns all moves from layout `from` of the graph g on its mesh, in arena `a`. Of moves that may
 // have one effect the plainest comes first: before a soft rule one that is not soft. g is the graph
 // of a model before selection, and decides which layouts are valid (layout_check) and which dims
-// there are. Not thread-safe: interns names.
+// there are. Thread rule: it interns names in the table of g.
 Moves moves_list(Arena *a, const Graph *g, const Layout *from);
 // Sets *out to both moves together, x and y, which are of the kind MOVE_ADD and have been made from
 // layout `from`. Returns false if the resulting layout is not valid.

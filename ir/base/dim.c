@@ -101,11 +101,22 @@ const char *dim_intern(const DimTable *t, const char *text) { return intern(t->n
 void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }
 
 DimTable *dim_table_whole(Arena *a, const DimTable *t) {
-  DimTable *out = dim_table_new(a, t->names);
+  DimTable *out = dim_table_new(a, intern_over(a, t->names));
   for (DimId d = 1; d <= t->entry.n; d++) {
     Dim dim = *dim_get(t, d);
     if (dim.whole == d && !dim.local && insert(out, dim) != d)
       BUG("whole dim %s behind a block", dim.name);
+  }
+  return out;
+}
+
+DimTable *dim_table_copy(Arena *a, const DimTable *t) {
+  DimTable *out = dim_table_new(a, intern_over(a, t->names));
+  for (DimId d = 1; d <= t->entry.n; d++) {
+    const Entry *e = entry_of(t, d);
+    insert(out, e->dim);
+    out->entry.at[d - 1]->first_block = e->first_block;
+    out->entry.at[d - 1]->next_block = e->next_block;
   }
   return out;
 }

@@ -71,7 +71,12 @@ DimTable *dim_table_new(Arena *a, Intern *names);
 // Returns a table with the whole dims of t, without its blocks and local dims, for a compile with
 // another mesh.
 // The ids stay the same, so all whole dims of t must have been added before its first block.
+// Thread rule: as long as t and its table of names do not change, several threads may each use such
+// a table.
 DimTable *dim_table_whole(Arena *a, const DimTable *t);
+// Returns a copy of t with all its dims, for graphs that share nodes with those of t. The thread
+// rule is that of dim_table_whole.
+DimTable *dim_table_copy(Arena *a, const DimTable *t);
 
 // Adds a whole dim and returns its id. The caller has checked that the name is free (dim_find) and
 // that 1 <= size < 2^31.

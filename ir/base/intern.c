@@ -13,15 +13,20 @@ typedef struct Entry {
 
 struct Intern {
   Arena *arena;
-  Entry *slot; // a table of `cap` entries; cap is a power of two
+  const Intern *below; // a table that is searched before this one, or NULL
+  Entry *slot; // a table of `cap` entries; cap is a power of two, or 0 before the first text
   uint32_t n, cap;
 };
 
-Intern *intern_new(Arena *a) {
+enum { FIRST_CAP = 64 };
+
+Intern *intern_over(Arena *a, const Intern *below) {
   Intern *t = arena_new_of(a, Intern);
-  *t = (Intern){.arena = a, .slot = arena_array(a, Entry, 64), .cap = 64};
+  *t = (Intern){.arena = a, .below = below};
   return t;
 }
+
+Intern *intern_new(Arena *a) { return intern_over(a, NULL); }
 
 static Entry *find_slot(const Intern *t, const char *text, size_t n, uint32_t hash) {
   uint32_t i = hash & (t->cap - 1);
@@ -35,7 +40,7 @@ static Entry *find_slot(const Intern *t, const char *text, size_t n, uint32_t ha
 static void grow(Intern *t) {
   Entry *old = t->slot;
   uint32_t cap = t->cap;
-  t->cap = cap * 2;
+  t->cap = cap ? cap * 2 : FIRST_CAP;
   t->slot = arena_array(t->arena, Entry, t->cap);
   for (uint32_t i = 0; i < cap; i++)
     if (old[i].text) *find_slot(t, old[i].text, old[i].n, old[i].hash) = old[i];
@@ -43,11 +48,14 @@ static void grow(Intern *t) {
 
 const char *intern_n(Intern *t, const char *text, size_t n) {
   uint32_t hash = (uint32_t)fnv_bytes(FNV_START, text, n);
-  Entry *e = find_slot(t, text, n, hash);
-  if (e->text) return e->text;
+  for (const Intern *in = t; in; in = in->below) {
+    const char *known = in->cap ? find_slot(in, text, n, hash)->text : NULL;
+    if (known) return known;
+  }
+  if (t->n >= t->cap / 2) grow(t);
   const char *copy = arena_text(t->arena, text, n);
-  *e = (Entry){.text = copy, .n = n, .hash = hash};
-  if (++t->n > t->cap / 2) grow(t);
+  *find_slot(t, text, n, hash) = (Entry){.text = copy, .n = n, .hash = hash};
+  t->n++;
   return copy;
 }
 

@@ -8,6 +8,10 @@ typedef struct Intern Intern;
 
 // Returns a table whose texts are allocated in `a`.
 Intern *intern_new(Arena *a);
+// Returns a table of the texts of `below` and of others, which are allocated in `a`. It must not
+// outlive `below`. Thread rule: as long as nothing is added to `below`, several threads may each
+// use such a table.
+Intern *intern_over(Arena *a, const Intern *below);
 
 // Returns the only copy of text[0..n), NUL-terminated. Never NULL.
 const char *intern_n(Intern *t, const char *text, size_t n);

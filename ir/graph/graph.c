@@ -35,6 +35,7 @@ struct GraphTable {
   uint32_t expected; // about how many nodes the graph will have
   bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
+  Arena *texts; // memory of these two
   Kept kept;
 };
 
@@ -48,6 +49,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->table = arena_new_of(a, struct GraphTable);
   g->table->stale = true;
   g->table->expected = nodes;
+  g->table->texts = a;
   g->node.cap = nodes + 16;
   g->node.at = arena_alloc_raw(a, g->node.cap * sizeof *g->node.at);
   vec_push(a, g->node) = node_none;
@@ -72,6 +74,15 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   }
   for (uint32_t i = 0; i < from->region.n; i++) vec_push(a, g->region) = from->region.at[i];
   return g;
+}
+
+Graph graph_with_dims(Arena *a, const Graph *g, DimTable *dims) {
+  Graph out = *g;
+  out.dims = dims;
+  out.table = arena_new_of(a, struct GraphTable);
+  out.table->stale = true;
+  out.table->texts = a;
+  return out;
 }
 
 void graph_reserve(Graph *g, uint32_t nodes) {
@@ -354,7 +365,7 @@ static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *tex
                            const char *name) {
   if (x->seen > n) *x = (TextIndex){0};
   for (; x->seen < n; x->seen++)
-    map_put(g->arena, &x->map, dim_intern(g->dims, text(g, x->seen)),
+    map_put(g->table->texts, &x->map, dim_intern(g->dims, text(g, x->seen)),
             (void *)(uintptr_t)(x->seen + 1));
   return n ? (uint32_t)(uintptr_t)map_get(&x->map, dim_intern(g->dims, name)) : 0;
 }

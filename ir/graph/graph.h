@@ -276,6 +276,11 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
 // regions, the layout and the spec, but not the names.
 Graph *graph_like(Arena *a, const Graph *g, Stage stage);
 
+// Returns a graph with the nodes of g, to which nothing is added, and with another table of dims,
+// in which they have the same ids. It may be compiled in another thread than g, as long as nobody
+// changes g.
+Graph graph_with_dims(Arena *a, const Graph *g, DimTable *dims);
+
 // Makes room for `nodes` nodes, so that the array of nodes need not be copied when it grows. Room
 // that is not used costs hardly any memory.
 void graph_reserve(Graph *g, uint32_t nodes);

@@ -253,6 +253,32 @@ Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Mac
   return &p->result;
 }
 
+// Returns a copy of one placement for graphs with other dims.
+static Placer *placer_with_dims(Arena *a, const Placement *of, DimTable *dims) {
+  Placer *p = arena_copy(a, placer_of(of), sizeof *p);
+  Graph *g = arena_new_of(a, Graph), *whole = arena_new_of(a, Graph);
+  *g = graph_with_dims(a, p->g, dims);
+  *whole = graph_with_dims(a, p->result.graph, dims);
+  p->g = g;
+  p->result.graph = whole;
+  p->arena = a;
+  return p;
+}
+
+Placement *placement_with_dims(Arena *a, const Placement *of, DimTable *dims) {
+  Placer *p = placer_with_dims(a, of, dims);
+  if (of->modest) {
+    Placer *modest = placer_with_dims(a, of->modest, dims);
+    p->result.modest = &modest->result;
+    modest->result.full = &p->result;
+  } else if (of->full) {
+    Placer *full = placer_with_dims(a, of->full, dims);
+    p->result.full = &full->result;
+    full->result.modest = &p->result;
+  }
+  return &p->result;
+}
+
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine) {
   Placer *p = place_all(placer_new(a, of, g, layout, machine));

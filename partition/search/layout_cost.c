@@ -202,8 +202,7 @@ static void move_pin(Arena *a, Node *pin, const Mesh *from, const Mesh *to) {
 }
 
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
-  Graph out = *g;
-  out.dims = dim_table_whole(a, g->dims);
+  Graph out = graph_with_dims(a, g, dim_table_whole(a, g->dims));
   out.mesh = mesh;
   out.layout = *layout;
   bool own = false; // whether out.node.at is a copy that may be changed

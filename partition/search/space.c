@@ -8,8 +8,7 @@
 static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
   Arena *a = arena_new();
   Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
-  Graph g = *s->task->model;
-  g.dims = dim_table_whole(a, g.dims);
+  Graph g = graph_with_dims(a, s->task->model, dim_table_whole(a, s->task->model->dims));
   g.mesh = &mesh;
   bool fit = layout_check(&g, &(Layout){n, rule}, diag_new(a));
   arena_free(a);

@@ -104,8 +104,7 @@ typedef struct Brute {
 
 static bool rules_fit(Brute *b) {
   Arena *a = arena_new();
-  Graph g = *b->l->task.model;
-  g.dims = dim_table_whole(a, g.dims);
+  Graph g = graph_with_dims(a, b->l->task.model, dim_table_whole(a, b->l->task.model->dims));
   g.mesh = b->l->task.mesh;
   bool fit = layout_check(&g, &(Layout){b->nrules, b->rule}, diag_new(a));
   arena_free(a);
