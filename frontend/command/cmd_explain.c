@@ -258,11 +258,11 @@ int cmd_explain(Session *s) {
                       : option_given(s->opt, OPTION_VERBOSE) ? WHAT_IF_ALL
                                                              : WHAT_IF_BEST;
   SyncFacts sync;
-  Explain *e = explain_new(s, &c, &of, depth);
+  bool budget = !against && !name && form != FORM_DOT; // the others do not show it
+  Explain *e = explain_new(s, &c, &of, (WhatIfAsk){depth, budget});
   if (!e || !find_value(e, name, &value) || !sync_compile(s, &of, &sync)) return 0;
   if (sync.replicas) e->sync = sync_text(s, &sync);
-  bool budget = !name && form != FORM_DOT; // the graph of values does not show it
-  if (against ? !explain_against(s, e) : budget && !explain_try_budget(s, &of, e)) return 0;
+  if (against && !explain_against(s, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

@@ -82,7 +82,7 @@ bool explain_against(Session *s, Explain *e) {
     other->text_bytes = s->text_bytes;
   }
   if (!session_load(other) || !session_make(other, "program", of, c)) return false;
-  const Explain *sides[SIDES] = {e, explain_new(other, c, of, WHAT_IF_RULES)};
+  const Explain *sides[SIDES] = {e, explain_new(other, c, of, (WhatIfAsk){.depth = WHAT_IF_RULES})};
   if (!sides[1]) return false;
   e->against = compare_steps(s->arena, sides);
   return true;

@@ -16,7 +16,7 @@ static json_t *explain(Session *s) {
   Selected of;
   Compilation c;
   if (!session_make(s, "program", &of, &c)) return NULL;
-  Explain *e = explain_new(s, &c, &of, WHAT_IF_BEST);
+  Explain *e = explain_new(s, &c, &of, (WhatIfAsk){.depth = WHAT_IF_BEST});
   return e ? explain_json(e, collectives_json(s, c.facts), -1) : NULL;
 }
 

@@ -42,14 +42,6 @@ typedef struct ValueGraph {
   GraphMove *move;
 } ValueGraph;
 
-// A memory budget under which the same step was compiled once more, to say what it costs.
-typedef struct BudgetTrial {
-  bool tried;
-  int64_t budget; // 0: none, while the step has the budget of --memory
-  int64_t peak;   // bytes of a processor under it
-  double seconds; // predicted time of a step
-} BudgetTrial;
-
 typedef struct Comparison Comparison; // frontend/report/compare.h
 
 typedef struct Explain {
@@ -59,7 +51,6 @@ typedef struct Explain {
   Ledger *ledger;
   ExplainedValues *values;
   Timeline memory;
-  BudgetTrial budget;
   const Simulation *step; // the predicted times
   const WhatIfs *what_if;
   const char *sync;          // what replicas send between steps (sync_text), or NULL
@@ -68,14 +59,10 @@ typedef struct Explain {
 } Explain;
 
 // Returns the facts that `explain` shows of compilation c of the selected graph, which must be
-// compiled up to the program, with what-ifs as `depth` says. The result lives in the session's
-// arena. Returns NULL after an error.
-Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfDepth depth);
+// compiled up to the program, with what-ifs as `ask` says. The result lives in the session's arena.
+// Returns NULL after an error.
+Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfAsk ask);
 // -- explain_memory.c
-// Compiles the step once more under half of its work memory or, if it has been rematerialised to
-// fit a budget, without one, and keeps the cost in e->budget. Does nothing for programs without a
-// backward pass and for those of very many operations. Returns false after an error.
-MUST_USE bool explain_try_budget(Session *s, const Selected *of, Explain *e);
 // Returns lines about the values at the peak of memory and what a budget costs; NULL: there are
 // none.
 const char *explain_memory_text(Arena *a, const Explain *e);

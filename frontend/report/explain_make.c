@@ -96,9 +96,9 @@ static void add_what_ifs(Arena *a, const WhatIfs *w, bool all, Ledger *l) {
   l->what_ifs = arena_printf(a, "%s%s", what_if_lines(a, w, all), what_if_idle_lines(a, w));
 }
 
-Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfDepth depth) {
+Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfAsk ask) {
   Arena *a = s->arena;
-  WhatIfs *w = what_ifs(s, of, c, depth);
+  WhatIfs *w = what_ifs(s, of, c, ask);
   if (!w) return NULL;
   LedgerSource from = {.placement = c->placement,
                        .graph = c->order->graph,
@@ -122,8 +122,8 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
   e->memory = memory_timeline(a, c);
   e->ledger->step = simulation_text(a, e->step);
   e->ledger->memory = explain_memory_text(a, e);
-  if (depth >= WHAT_IF_PINS) try_together(s, of, w, e->ledger);
-  add_what_ifs(a, w, depth == WHAT_IF_ALL, e->ledger);
+  if (ask.depth >= WHAT_IF_PINS) try_together(s, of, w, e->ledger);
+  add_what_ifs(a, w, ask.depth == WHAT_IF_ALL, e->ledger);
   e->values = explained_values(a, e->ledger);
   for (uint32_t i = 0; i < e->values->n; i++)
     e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);

@@ -2,23 +2,9 @@
 // cost.
 //
 //   peak 2.5 GiB at instruction 66 of 141: p of l.0 to l.3 (exp at line 12), 8 buffers of 256 MiB, kept for the backward pass at line 18; --memory 1GiB: +28.0 % time
-#include "frontend/driver/foresee.h"
 #include "frontend/report/explain.h"
 
-enum {
-  MOST_GROUPS = 5,
-  MOST_TRIED = 10000 // operations of a step for which a budget is tried: that takes some compiles
-};
-
-// -- a budget -----------------------------------------------------------------------------------
-
-// Returns the bytes rounded up to a size that is short to write: whole KiB, MiB or GiB.
-static int64_t short_size(int64_t bytes) {
-  enum { FEW = 16 };
-  int64_t unit = 1024;
-  while (bytes / unit / 1024 >= FEW) unit *= 1024;
-  return (bytes + unit - 1) / unit * unit;
-}
+enum { MOST_GROUPS = 5 };
 
 // Returns a size as --memory takes it: "24MiB".
 static const char *size_option(Arena *a, int64_t bytes) {
@@ -28,47 +14,9 @@ static const char *size_option(Arena *a, int64_t bytes) {
   return arena_printf(a, "%lld%s", (long long)bytes, unit[i]);
 }
 
-// Returns whether the step computes gradients, for which values are kept.
-static bool keeps_values(const Compilation *c) {
-  for (NodeId n = 1; n <= graph_count(c->collected); n++)
-    if (graph_node(c->collected, n)->origin->backward) return true;
-  return false;
-}
-
-// Compiles the step within the budget, or without one (NO_BUDGET).
-static bool foresee_within(const Session *s, const Selected *of, const Compilation *c,
-                           double budget, Foreseen *f) {
-  Session trial = *s;
-  *f = (Foreseen){.choice = {.mesh = c->simplified->mesh, .layout = c->simplified->layout}};
-  trial.budget = budget;
-  trial.begun = c->again || c->plain ? NULL : c;
-  return foresee_step(&trial, of, f);
-}
-
-bool explain_try_budget(Session *s, const Selected *of, Explain *e) {
-  const Compilation *c = e->made;
-  const Graph *g = c->simplified;
-  if (!g || graph_count(g) > MOST_TRIED || !keeps_values(c)) return true;
-  int64_t half = short_size(e->memory.persistent + c->compiled->program->arena_bytes / 2);
-  Foreseen f;
-  if (!foresee_within(s, of, c, c->again ? NO_BUDGET : (double)half, &f)) return false;
-  // Where not even that fits, try what needed least. Less may do: a budget that is met lets the
-  // compiler try more levels.
-  if (!c->again && f.peak > half) {
-    half = f.peak;
-    if (!foresee_within(s, of, c, (double)half, &f)) return false;
-  }
-  if (!c->again && !f.again) return true;
-  e->budget = (BudgetTrial){true, c->again ? 0 : half, f.peak, f.time->seconds};
-  e->ledger->memory = explain_memory_text(s->arena, e);
-  return true;
-}
-
-// -- text and JSON ------------------------------------------------------------------------------
-
 // Returns what the budget that was tried changes, for the end of the first line.
 static const char *budget_text(Arena *a, const Explain *e) {
-  const BudgetTrial *b = &e->budget;
+  const BudgetTrial *b = &e->what_if->budget;
   if (!b->tried) return "";
   const char *cost =
       arena_printf(a, "%s time, peak %s", percent_change_text(a, b->seconds, e->step->seconds),
@@ -108,7 +56,7 @@ static json_t *groups_json(const Timeline *t) {
 
 json_t *explain_memory_json(const Explain *e) {
   const Timeline *t = &e->memory;
-  const BudgetTrial *b = &e->budget;
+  const BudgetTrial *b = &e->what_if->budget;
   json_t *live = json_array(), *alive = json_array();
   for (uint32_t i = 0; i < t->n; i++) json_array_append_new(live, json_integer(t->live[i]));
   for (uint32_t i = 0; i < t->nalive; i++) {

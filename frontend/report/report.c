@@ -175,7 +175,7 @@ bool report_write(Session *s, const char *folder, const Compilation *train) {
   fprintf(f, "<h2>Curves</h2>\n");
   for (uint32_t i = 0; i < c->n; i++) put_curve(f, &c->curve[i]);
   Selected of = {.graph = train->selected, .purpose = "train"};
-  Explain *e = explain_new(s, train, &of, WHAT_IF_RULES);
+  Explain *e = explain_new(s, train, &of, (WhatIfAsk){.depth = WHAT_IF_RULES});
   if (e) html_explained(f, e);
   html_end(f);
   mem_stream_close(f);

@@ -33,6 +33,21 @@ typedef enum WhatIfDepth {
   WHAT_IF_ALL,   // compile many more of them
 } WhatIfDepth;
 
+typedef struct WhatIfAsk {
+  WhatIfDepth depth;
+  bool budget; // also compile the step once more under another memory budget
+} WhatIfAsk;
+
+// A memory budget under which the same step was compiled once more, to say what it costs: half of
+// its work memory or, if it has been rematerialised to fit a budget, none. It is not tried for
+// programs without a backward pass and for those of very many operations.
+typedef struct BudgetTrial {
+  bool tried;
+  int64_t budget; // 0: none, while the step has the budget of --memory
+  int64_t peak;   // bytes of a processor under it
+  double seconds; // predicted time of a step
+} BudgetTrial;
+
 typedef struct WhatIfs {
   Foreseen now;            // the explained step itself
   const Graph *simplified; // its graph after stage "simplify", or NULL
@@ -46,10 +61,13 @@ typedef struct WhatIfs {
   uint32_t ntried;    // number of changed layouts that were compiled
   WhatIf *tried;      // the fastest first
   uint32_t estimated; // number of changed layouts whose cost was estimated
+  BudgetTrial budget;
 } WhatIfs;
 // Returns the what-ifs of the step that `made` is the compile of, in the session's arena. `of` is
-// the graph that was compiled. Returns NULL after an error.
-WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfDepth depth);
+// the graph that was compiled. They are compiled at the same time, on as many threads as there are
+// processors (or as --threads says), but fewer for very large graphs, whose compiles take much
+// memory. The result is the same for any number of threads. Returns NULL after an error.
+WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfAsk ask);
 
 // Returns the step without several causes: bit i of `causes` for rule i of the layout, and the bits
 // after those of the rules for the layout(...) of w->pin.

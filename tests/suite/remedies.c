@@ -223,8 +223,8 @@ static void remedies_of(const Case *c) {
     fault(c->model, c->layout, "refused");
     return;
   }
-  Explain *e = explain_new(&l.s, &made, &of, WHAT_IF_ALL);
-  if (!e || !explain_try_budget(&l.s, &of, e)) {
+  Explain *e = explain_new(&l.s, &made, &of, (WhatIfAsk){WHAT_IF_ALL, .budget = true});
+  if (!e) {
     fault(c->model, c->layout, "cannot be explained");
     return;
   }
@@ -237,7 +237,7 @@ static void remedies_of(const Case *c) {
   for (uint32_t i = 0; i < w->ntried; i++) apply(c, w, &w->tried[i], NULL);
   for (uint32_t i = 0; i < w->nidle; i++)
     if (w->fewer[i].known) apply(c, w, &w->fewer[i], NULL);
-  const BudgetTrial *b = &e->budget;
+  const BudgetTrial *b = &w->budget;
   if (b->tried && b->budget) apply_budget(c, b->budget, b->peak, b->seconds);
   arena_free(l.s.arena);
   static const double shares[] = {0.9, 0.5};
