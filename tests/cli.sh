@@ -151,6 +151,21 @@ for where in "" "--mesh rows=2,cols=2"; do
   holds "both steps have one warning${where:+, $where}" "$(grep -c "axis 'cols'.*W0501" "$tmp/err")" 1
 done
 
+# -- explain compiles on several threads ---------------------------------------------------------------------------
+# Rules, a layout(...), blocks that do not suffice (d), a pair of moves, a budget: the same bytes on one thread and on many.
+sed 's/relu(sum\[d\](x \* w))/layout(relu(sum[d](x * w)), h -> cols)/' "$net" >"$tmp/asked.mesh"
+for where in "--layout b=rows,h=cols" "--layout b=rows,d=cols" "--layout b=rows,o=cols --memory 500" "--layout auto"; do
+  for form in "" -v --json "--format html"; do
+    # shellcheck disable=SC2086
+    "$meshc" explain "$tmp/asked.mesh" --mesh rows=2,cols=3 $where $form --threads 1 >"$tmp/one" 2>"$tmp/one.err"
+    # shellcheck disable=SC2086
+    "$meshc" explain "$tmp/asked.mesh" --mesh rows=2,cols=3 $where $form --threads 5 >"$tmp/many" 2>"$tmp/err"
+    same "explain $where $form on several threads" "$tmp/one" "$tmp/many"
+  done
+done
+check "the model asks for what is compiled apart" grep -q "layout(...) at line" "$tmp/many"
+expect "no threads" 2 "threads" "$meshc" explain "$net" $split --threads 0
+
 # -- saved plans ------------------------------------------------------------------------------------------------
 cp "$net" "$tmp/kept.mesh"
 expect "a plan is saved" 0 "" "$meshc" plan "$net" --save "$tmp/plan.json"

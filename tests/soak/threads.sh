@@ -1,6 +1,6 @@
 #!/bin/sh
 # Data races: the runtime and the generated code under the thread sanitizer. Builds build/tsan. Loops whose workers run
-# apart, each for its rows, train a step on two workers; then all models of the suite.
+# apart, each for its rows, train a step on two workers; the compiles of `explain`; then all models of the suite.
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 . "$top/tests/common.sh"
 cd "$top" || exit 1
@@ -50,6 +50,20 @@ scan t (s[b, k, n] = 0) {
   s = exp(-a) * s + v
   yield sum[n](s) as hs
 }"
+
+# explain OPTIONS: threads that compile, each the step under another layout, share nothing that one of them changes
+explain() {
+  # shellcheck disable=SC2086
+  expect "explain $1" 0 '' build/tsan/meshc explain $1 --threads 6
+}
+explain "examples/gpt.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols,ff=cols"
+explain "examples/gpt.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols --memory 12MiB"
+explain "examples/moe.mesh --mesh rows=4 --layout g=rows,own=rows -v"
+explain "examples/mlp.mesh --mesh rows=5 --layout b=rows --device cuda --machine h100x8"
+explain "tests/models/pinned.mesh --mesh rows=2,cols=2 --layout d=cols -v --format html"
+explain "tests/questions/basket.mesh -v --json"
+explain "tests/questions/ranking.mesh -v"
+
 run build/tsan/suite_models
 if [ "$code" = 0 ]; then pass; else fail "suite_models: exit $code: $(grep -aE -A 12 'FAIL|WARNING' "$tmp/out" "$tmp/err" | head -n 60)"; fi
 finish
