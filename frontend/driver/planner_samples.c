@@ -152,13 +152,24 @@ static bool are_shorter(uint32_t n, const SearchSample *sample, double few) {
   return together < whole && whole > few;
 }
 
+// Returns the number of threads that compile samples: --threads, or this rank's share of the cores.
+static int pricing_threads(const Session *s) {
+  int64_t ranks = s->ranks ? ranks_local_count(s->ranks) : 1, threads;
+  int64_t most = cores_available() / (ranks > 0 ? ranks : 1);
+  bool good = option_integer(s->opt, OPTION_THREADS, most, 1, 4096, s->diag, &threads);
+  return good && threads > 0 ? (int)threads : 1;
+}
+
 bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   Variant v = variant_of(s);
   Pricer *p = arena_new_of(s->arena, Pricer);
   const Graph *model;
   if (!s->known) s->known = known_bytes_new(s->arena);
-  *p =
-      (Pricer){.s = s, .task = out, .asked = price_table(s->arena), .known = price_table(s->arena)};
+  *p = (Pricer){.s = s,
+                .task = out,
+                .asked = price_table(s->arena),
+                .known = price_table(s->arena),
+                .threads = pricing_threads(s)};
   out->price = price_layout;
   out->pricer = p;
   if (of) p->of = *of;

@@ -16,6 +16,19 @@ PriceTable *price_table(Arena *a) {
 
 Arena *price_table_arena(const PriceTable *t) { return t->a; }
 
+const KnownPrice *price_find(const PriceTable *t, uint64_t hash) {
+  const KnownPrice *at = t->at[hash % PLACES];
+  while (at && at->hash != hash) at = at->next;
+  return at && at->none.programs ? at : NULL;
+}
+
+const KnownPrice *price_keep(PriceTable *t, uint64_t hash, const KnownPrice *of) {
+  KnownPrice *at = price_known(t, hash);
+  at->none = of->none;
+  at->memory_of = of->memory_of;
+  return at;
+}
+
 KnownPrice *price_known(PriceTable *t, uint64_t hash) {
   KnownPrice **at = &t->at[hash % PLACES];
   while (*at && (*at)->hash != hash) at = &(*at)->next;

@@ -9,11 +9,15 @@
 // nothing, or only what is not in this sample.
 //
 // A sample is compiled as a part of the whole model: what pays only in many layers pays in it, too.
+//
+// The samples are compiled beside each other (ir/base/jobs.h). Nothing that they share is changed
+// meanwhile: the table of known prices gets what is new afterwards.
 #include "frontend/driver/price_samples.h"
 
 #include "frontend/driver/price_known.h"
 #include "frontend/driver/price_peak.h"
 #include "ir/base/hash.h"
+#include "ir/base/jobs.h"
 
 struct PricedSample {
   Session s;
@@ -42,7 +46,9 @@ bool price_compile(const Pricer *p, Session *s, const Mesh *mesh, const Layout *
                    ProgramWay way, uint32_t i, Compilation *c) {
   *s = *p->s;
   s->arena = arena_new();
-  s->diag = diag_new(s->arena); // warnings are for programs that are used
+  s->names = intern_over(s->arena, p->s->names);
+  s->diag = diag_new(s->arena);              // warnings are for programs that are used
+  if (p->task->npriced > 1) s->known = NULL; // nobody asks for the memory of a short model
   Graph *g = arena_new_of(s->arena, Graph);
   *g = layout_apply(s->arena, p->task->priced[i].graph, mesh, layout);
   s->simplified = true; // samples are
@@ -70,26 +76,60 @@ static double times_of(const SearchTask *t, uint32_t i) {
   return whole / (double)graph_count(t->priced[i].graph);
 }
 
-// Compiles sample i as far as all levels share it.
-static void begin_sample(Priced *l, uint32_t i, SumOrder sums, bool modest) {
-  PricedSample *x = &l->sample[l->plain][i];
+// What is done with one sample.
+typedef struct SampleJob {
+  Priced *l;
+  uint32_t i;
+  Job job;
+  // To begin it: compile it as far as all levels share it.
+  SumOrder sums;
+  bool modest;
+  // To price it at a level. hash: of its graph there; known: its price, which is `own` if it is not
+  // in the table yet, or NULL; a: the arena of that price.
+  int level;
+  uint64_t hash;
+  KnownPrice own;
+  const KnownPrice *known;
+  Arena *a;
+} SampleJob;
+
+// Does the work for all samples. `of` says what is to be done; *all gets one job for each sample.
+static void run_samples(Priced *l, Arena *a, GuardedWork *work, SampleJob of, SampleJob **all) {
+  uint32_t n = l->p->task->npriced;
+  SampleJob *x = *all = arena_array(a, SampleJob, n);
+  Jobs *jobs = jobs_new(a, l->p->threads);
+  of.l = l;
+  for (uint32_t i = n; i-- > 0;) { // the longest first: then all threads have work to the end
+    x[i] = of;
+    x[i].i = i;
+    x[i].job = (Job){work, &x[i], NULL};
+    jobs_add(jobs, &x[i].job);
+  }
+  jobs_run(jobs);
+}
+
+static void begin_sample(void *job) {
+  const SampleJob *j = job;
+  Priced *l = j->l;
+  PricedSample *x = &l->sample[l->plain][j->i];
   ProgramWay way = {.plain = l->plain,
-                    .sums = sums,
-                    .modest = modest,
+                    .sums = j->sums,
+                    .modest = j->modest,
                     .last = "collectives",
-                    .times = times_of(l->p->task, i)};
+                    .times = times_of(l->p->task, j->i)};
   arena_free(x->s.arena);
-  x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, i, &x->made);
+  x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, j->i, &x->made);
 }
 
 // Compiles all samples alike. Returns false if one cannot be compiled.
-static bool begin_all(Priced *l, SumOrder sums) {
-  PricedSample *all = l->sample[l->plain];
-  for (uint32_t i = 0; i < l->p->task->npriced; i++) {
-    begin_sample(l, i, sums, false);
-    if (!all[i].begun) return false;
-  }
-  return true;
+static bool begin_all(Priced *l, SumOrder sums, bool modest) {
+  SampleJob *all;
+  Arena *a = arena_new();
+  bool good = true;
+  run_samples(l, a, begin_sample, (SampleJob){.sums = sums, .modest = modest}, &all);
+  for (uint32_t i = 0; i < l->p->task->npriced; i++) good &= l->sample[l->plain][i].begun;
+  arena_free(a);
+  return good;
 }
 
 // Returns what the whole model saves where sums are reduced late (Placement.late_saves).
@@ -109,21 +149,13 @@ static bool adds_work(const PricedSample *x) { return x->made.placement->modest 
 static void begin_samples(Priced *l) {
   uint32_t n = l->p->task->npriced, adding = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
-  if (!begin_all(l, SUMS_BEST)) return;
+  if (!begin_all(l, SUMS_BEST, false)) return;
   double saves = late_saves(l);
   SumOrder sums = saves > 0 ? SUMS_LATE : saves < 0 ? SUMS_EARLY : SUMS_BEST;
-  if (sums != SUMS_BEST && !begin_all(l, sums)) return;
+  if (sums != SUMS_BEST && !begin_all(l, sums, false)) return;
   for (uint32_t i = 0; i < n; i++) adding += adds_work(&all[i]);
-  for (uint32_t i = 0; i < n && adding < n; i++)
-    if (adds_work(&all[i])) begin_sample(l, i, sums, true);
+  if (adding > 0 && adding < n) (void)begin_all(l, sums, true);
 }
-
-// What is sought while a level is compiled: the price of the same graph.
-typedef struct Sought {
-  PriceTable *table;
-  uint32_t sample;
-  KnownPrice *known;
-} Sought;
 
 // Returns a hash of sample i with its graph in which values are rematerialised: what the price and
 // the memory of its program depend on.
@@ -137,42 +169,51 @@ static uint64_t level_hash(uint32_t i, const Graph *g) {
   return h;
 }
 
+// Looks for the price of the same graph. Returns whether it is not known.
 static bool is_new(void *watcher, const Graph *rematerialised) {
-  Sought *x = watcher;
-  x->known = price_known(x->table, level_hash(x->sample, rematerialised));
-  return !x->known->none.programs;
+  SampleJob *j = watcher;
+  j->hash = level_hash(j->i, rematerialised);
+  j->known = price_find(j->l->known, j->hash);
+  return !j->known;
 }
 
-// Notes what the compiled program of a level says of sample i.
-static void note_level(const Priced *l, uint32_t i, const Session *s, const Compilation *c,
-                       KnownPrice *known) {
-  Arena *a = price_table_arena(l->known);
-  double weight = l->p->task->priced[i].memory;
-  known->none.programs = 1;
-  price_add(s->arena, l->p, c, &known->none);
+// Notes what the compiled program of a level says of a sample.
+static void note_level(SampleJob *j, const Session *s, const Compilation *c) {
+  double weight = j->l->p->task->priced[j->i].memory;
+  j->own.none.programs = 1;
+  j->known = &j->own;
+  price_add(s->arena, j->l->p, c, &j->own.none);
   if (weight == 0) return;
-  known->memory_of = arena_new_of(a, SampleMemory);
-  *known->memory_of = sample_memory(a, c, weight);
+  j->own.memory_of = arena_new_of(j->a, SampleMemory);
+  *j->own.memory_of = sample_memory(j->a, c, weight);
 }
 
-// Returns what is known of sample i at a level, or NULL if it cannot be compiled.
-static const KnownPrice *price_sample(Priced *l, uint32_t i, int level) {
-  const PricedSample *x = &l->sample[l->plain][i];
-  if (!x->begun) return NULL;
-  Sought sought = {.table = l->known, .sample = i};
+// Finds what is known of a sample at a level.
+static void price_sample(void *job) {
+  SampleJob *j = job;
+  const PricedSample *x = &j->l->sample[j->l->plain][j->i];
   ProgramWay way = {.begun = &x->made,
                     .first = true,
-                    .again = level,
+                    .again = j->level,
                     .wanted_again = is_new,
-                    .watcher = &sought,
-                    .times = times_of(l->p->task, i)};
+                    .watcher = j,
+                    .times = times_of(j->l->p->task, j->i)};
   Session s = x->s;
   Compilation c;
+  if (!x->begun) return;
   s.arena = arena_new();
-  bool made = session_program(&s, s.arena, x->made.selected, &l->p->of, way, &c);
-  if (made && !sought.known->none.programs) note_level(l, i, &s, &c, sought.known);
+  j->a = arena_new();
+  bool made = session_program(&s, s.arena, x->made.selected, &j->l->p->of, way, &c);
+  if (!made) j->known = NULL;
+  if (made && !j->known) note_level(j, &s, &c);
   arena_free(s.arena);
-  return made ? sought.known : NULL;
+}
+
+// Keeps the price of a sample, if it is new.
+static void keep_price(SampleJob *j) {
+  PriceTable *t = j->l->known;
+  if (j->known == &j->own) j->known = price_keep(t, j->hash, &j->own);
+  if (j->a) arena_join(price_table_arena(t), j->a);
 }
 
 static void add_weighted(const SearchPrice *of, double weight, SearchPrice *sum) {
@@ -187,13 +228,15 @@ bool price_level(Priced *l, int level, SearchPrice *out) {
   const SearchTask *t = l->p->task;
   Arena *a = arena_new();
   SampleMemory *memory = arena_array(a, SampleMemory, t->npriced + 1);
+  SampleJob *all;
   uint32_t i = 0, counted = 0;
-  const KnownPrice *x;
   *out = (SearchPrice){0};
   if (!l->sample[l->plain]) begin_samples(l);
-  for (; i < t->npriced && (x = price_sample(l, i, level)); i++) {
-    add_weighted(&x->none, t->priced[i].weight, out);
-    if (t->priced[i].memory != 0) memory[counted++] = *x->memory_of;
+  run_samples(l, a, price_sample, (SampleJob){.level = level}, &all);
+  for (uint32_t k = 0; k < t->npriced; k++) keep_price(&all[k]);
+  for (; i < t->npriced && all[i].known; i++) {
+    add_weighted(&all[i].known->none, t->priced[i].weight, out);
+    if (t->priced[i].memory != 0) memory[counted++] = *all[i].known->memory_of;
   }
   if (i == t->npriced) out->peak = price_peak(counted, memory, &out->kept);
   l->programs++;
