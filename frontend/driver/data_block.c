@@ -107,15 +107,6 @@ static void keep_facts(Session *s, Feed *f) {
   guard_raise(&why);
 }
 
-// Returns the number of threads that decode images: --threads, or this rank's share of the cores.
-static int image_threads(const Session *s) {
-  int ranks = s->ranks ? ranks_local_count(s->ranks) : 1;
-  int64_t threads = cores_available() / (ranks > 0 ? ranks : 1);
-  const OptionUse *given = option_use(s->opt, OPTION_THREADS);
-  if (given) threads = strtol(given->text, NULL, 10);
-  return (int)clamp64(threads, 1, INT32_MAX);
-}
-
 // Sets input[0..*n-1] to the inputs that g reads or, with `listed`, that the block has entries for.
 // Returns false after an error.
 static bool find_inputs(Session *s, const Graph *g, BlockKind kind, bool listed, FeedInput *input,
@@ -159,7 +150,7 @@ static Feed *open_block(Session *s, const Graph *g, BlockKind kind, bool keep_la
   uint32_t n;
   bool good = find_inputs(s, g, kind, listed, input, &n);
   bool augment = kind == DATA_TRAIN && (!keep_last || listed);
-  int threads = image_threads(s);
+  int threads = session_threads(s); // that decode images
   for (uint32_t i = 0; i < n && good; i++) good = prepare_input(s, augment, threads, &input[i]);
   if (!good) return NULL;
   Feed *f = feed_open(n, input, rows_of_step(g, block), block->shuffle, block->seed + g->spec.seed,

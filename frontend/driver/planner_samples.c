@@ -152,14 +152,6 @@ static bool are_shorter(uint32_t n, const SearchSample *sample, double few) {
   return together < whole && whole > few;
 }
 
-// Returns the number of threads that compile samples: --threads, or this rank's share of the cores.
-static int pricing_threads(const Session *s) {
-  int64_t ranks = s->ranks ? ranks_local_count(s->ranks) : 1, threads;
-  int64_t most = cores_available() / (ranks > 0 ? ranks : 1);
-  bool good = option_integer(s->opt, OPTION_THREADS, most, 1, 4096, s->diag, &threads);
-  return good && threads > 0 ? (int)threads : 1;
-}
-
 bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
   Variant v = variant_of(s);
   Pricer *p = arena_new_of(s->arena, Pricer);
@@ -169,7 +161,7 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
                 .task = out,
                 .asked = price_table(s->arena),
                 .known = price_table(s->arena),
-                .threads = pricing_threads(s)};
+                .threads = session_threads(s)};
   out->price = price_layout;
   out->pricer = p;
   if (of) p->of = *of;

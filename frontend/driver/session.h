@@ -83,6 +83,9 @@ MUST_USE bool session_load(Session *s);
 // Sets *out to the memory of a processor in bytes: Session.budget, --memory, or the machine's.
 // Returns false after an error.
 MUST_USE bool session_memory(const Session *s, double *out);
+// Returns the number of threads for work other than that of processors of the mesh: --threads, or
+// this rank's share of the cores.
+int session_threads(const Session *s);
 // Returns the values that --fetch, --loss and --training ask for, with their positions. The list of
 // names is empty without --fetch.
 Fetch session_fetch(const Session *s);

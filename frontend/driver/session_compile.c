@@ -40,6 +40,14 @@ bool session_memory(const Session *s, double *out) {
   return diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
 }
 
+int session_threads(const Session *s) {
+  int ranks = s->ranks ? ranks_local_count(s->ranks) : 1;
+  int64_t threads = cores_available() / (ranks > 0 ? ranks : 1);
+  const OptionUse *given = option_use(s->opt, OPTION_THREADS); // its number has been checked
+  if (given) threads = strtol(given->text, NULL, 10);
+  return (int)clamp64(threads, 1, INT32_MAX);
+}
+
 // Compares the memory that the program needs with --memory and with `memory` of a machine file. Too
 // much is an error. More than the machine file's memory is only a warning if the command runs
 // nothing, because the user may be choosing a model size for that machine. Returns false after an

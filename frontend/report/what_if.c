@@ -180,13 +180,10 @@ static Asker asker_of(Session *s, const Selected *of, const Compilation *made, W
   return k;
 }
 
-// Sets *out to the number of threads that compile. Returns false after an error.
-static bool find_threads(const Session *s, const Selected *of, int *out) {
-  int64_t threads, most = 1 + NODES_AT_ONCE / ((int64_t)graph_count(of->graph) + 1);
-  if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads))
-    return false;
-  *out = (int)(threads < most ? threads : most);
-  return true;
+// Returns the number of threads that compile.
+static int threads_of(const Session *s, const Selected *of) {
+  int threads = session_threads(s), most = 1 + NODES_AT_ONCE / ((int)graph_count(of->graph) + 1);
+  return threads < most ? threads : most;
 }
 
 // Runs the jobs, and gives their memory to the session.
@@ -198,13 +195,12 @@ static void answer_all(Asker *k) {
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfAsk ask) {
   WhatIfs *w = arena_new_of(s->arena, WhatIfs);
   WhatIfDepth depth = ask.depth;
-  int threads;
   w->simplified = made->simplified;
   Asker k = asker_of(s, of, made, w);
-  if (!foresee_made(s, made, &w->now) || !find_threads(s, of, &threads)) return NULL;
+  if (!foresee_made(s, made, &w->now)) return NULL;
   if (mesh_size(&s->model->mesh) < 2 || option_given(s->opt, OPTION_EXACT))
     depth = depth < WHAT_IF_RULES ? depth : WHAT_IF_RULES;
-  k.jobs = jobs_new(s->arena, threads);
+  k.jobs = jobs_new(s->arena, threads_of(s, of));
   // The longest first: then all threads have work to the end.
   Budget *budget = ask.budget ? what_if_budget(&k) : NULL;
   Mover *moves = depth >= WHAT_IF_BEST ? what_if_moves(&k, depth) : NULL;
