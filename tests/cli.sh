@@ -152,9 +152,9 @@ for where in "" "--mesh rows=2,cols=2"; do
 done
 
 # -- explain compiles on several threads ---------------------------------------------------------------------------
-# Rules, a layout(...), blocks that do not suffice (d), a pair of moves, a budget: the same bytes on one thread and on many.
+# Rules, a layout(...), blocks that do not suffice (d), a budget: the same bytes on one thread and on many.
 sed 's/relu(sum\[d\](x \* w))/layout(relu(sum[d](x * w)), h -> cols)/' "$net" >"$tmp/asked.mesh"
-for where in "--layout b=rows,h=cols" "--layout b=rows,d=cols" "--layout b=rows,o=cols --memory 500" "--layout auto"; do
+for where in "--layout b=rows,h=cols" "--layout b=rows,d=cols" "--layout auto"; do
   for form in "" -v --json "--format html"; do
     # shellcheck disable=SC2086
     "$meshc" explain "$tmp/asked.mesh" --mesh rows=2,cols=3 $where $form --threads 1 >"$tmp/one" 2>"$tmp/one.err"

@@ -275,7 +275,7 @@ command predict yes yes "memory thread file" predict net.mesh --checkpoint ck --
 command compile yes yes "memory thread file" compile net.mesh --cpu native --for train --checkpoint ck -o packed -q
 command package yes yes "memory thread file" predict packed --feed x=x.npy --out pred.npz
 command dump yes yes "memory file" dump net.mesh --stage all --dir d
-command explain yes yes "memory file" explain net.mesh --format html --out e.html
+command explain yes yes "memory file thread" explain net.mesh --mesh p=2 --layout b=p --threads 3 --format html --out e.html
 command plan no yes memory plan net.mesh --mesh p=2
 command fmt yes yes "memory file" fmt --write ugly.mesh
 command tokenize yes yes "memory file" tokenize net.mesh --vocab vocabulary --out net.bin

@@ -57,7 +57,7 @@ explain() {
   expect "explain $1" 0 '' build/tsan/meshc explain $1 --threads 6
 }
 explain "examples/gpt.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols,ff=cols"
-explain "examples/gpt.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols --memory 12MiB"
+explain "examples/gpt.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols --memory 16MiB"
 explain "examples/moe.mesh --mesh rows=4 --layout g=rows,own=rows -v"
 explain "examples/mlp.mesh --mesh rows=5 --layout b=rows --device cuda --machine h100x8"
 explain "tests/models/pinned.mesh --mesh rows=2,cols=2 --layout d=cols -v --format html"
