@@ -1,7 +1,12 @@
 // Searches a layout for a session: layouts (partition/search), and micro-batches where they may
 // help (planner_micro.c). Input: a loaded session. Output: see planner.h.
+#include <math.h>
+
 #include "frontend/driver/planner_internal.h"
 #include "frontend/driver/progress.h"
+
+// A layout that takes this many times as long as the fastest one would without a budget takes long.
+static const double LONG = 1.5;
 
 bool planner_too_large(Session *s, const SearchTask *t, const SearchChoice *least, bool all) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
@@ -65,19 +70,37 @@ static void show_priced(void *watcher, uint64_t n, const SearchChoice *best) {
   arena_reset(w->s->arena, mark);
 }
 
-// Searches layouts and, where that may be, micro-batches. Where nothing fits, the search for
-// layouts goes on only if micro-batches do not help.
+static void add_all(Session *s, const SearchTask *t, SearchResult *r, const SearchResult *from) {
+  for (uint32_t i = 0; i < from->n; i++) planner_add(s, t, r, &from->at[i]);
+}
+
+// Returns whether a search that gave up early may end with the choices that were found then:
+// micro-batches, or a layout that takes little longer than the fastest one would without a budget.
+static bool suffices(const SearchResult *r) {
+  double least = (double)INFINITY;
+  if (!r->n || r->at[0].accumulate) return r->n > 0;
+  for (uint32_t i = 0; i < r->npriced; i++)
+    least = fmin(least, search_unlimited(&r->priced[i].price));
+  return r->at[0].price.seconds <= LONG * least;
+}
+
+// Searches layouts and, where that may be, micro-batches. Where no layout of experts fits, those
+// are tried next that need little memory; the search for layouts then goes on only if neither these
+// nor micro-batches help.
 static SearchResult *search_all(Session *s, const SearchTask *t) {
-  SearchTask task = *t;
+  SearchTask task = *t, lean = *t;
   task.sparing = planner_may_divide(s, t);
+  lean.lean = true;
   SearchResult *r = search_best(s->arena, &task);
   r->proven = r->proven && prices_prove(t, r);
   if (!task.sparing) return r;
+  if (r->spared) add_all(s, t, r, search_best(s->arena, &lean));
   planner_divide(s, t, r);
-  if (r->n || !r->spared) return r;
+  if (!r->spared || suffices(r)) return r;
   task.sparing = false;
   SearchResult *more = search_best(s->arena, &task);
   more->ndivided = r->ndivided;
+  add_all(s, t, more, r);
   if (!more->n && r->smallest.price.peak < more->smallest.price.peak) more->smallest = r->smallest;
   return more;
 }

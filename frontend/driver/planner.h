@@ -38,6 +38,8 @@ MUST_USE bool planner_choose(Session *s);
 // Adds to *r, the result of a search, the choices with micro-batches.
 void planner_divide(Session *s, const SearchTask *t, SearchResult *r);
 // -- planner_divided.c
+// Adds a choice that another search has found to the best choices of *r, if it is one of them.
+void planner_add(Session *s, const SearchTask *t, SearchResult *r, const SearchChoice *c);
 // Returns whether micro-batches may be tried for a step of this purpose: it is a training step
 // without micro-batches that computes the same with them.
 bool planner_step_divides(const Session *s, const char *purpose);

@@ -137,6 +137,11 @@ void micro_add(Micro *m, const SearchChoice *c) {
   r->n = n < m->task->keep ? n : m->task->keep;
 }
 
+void planner_add(Session *s, const SearchTask *t, SearchResult *r, const SearchChoice *c) {
+  Micro m = {.s = s, .task = t, .found = r};
+  micro_add(&m, c);
+}
+
 double micro_best_seconds(const Micro *m) {
   return m->found->n ? m->found->at[0].price.seconds : (double)INFINITY;
 }

@@ -15,7 +15,7 @@
 //
 // What does not quite fit with all segments is also priced with none, at the highest level, and
 // with the plain placement: where parameters are gathered, the clones of all segments may need more
-// than they save.
+// than they save. A brief price (SearchHint) leaves that out.
 #include "frontend/driver/price.h"
 
 #include <math.h>
@@ -46,6 +46,12 @@ static SearchPrice price_between(const SearchPrice *none, const SearchPrice *all
 
 static bool fits(const Priced *l, const SearchPrice *price) {
   return price->peak <= l->p->task->memory;
+}
+
+// Returns whether a layout that does not fit with all segments recomputed may fit in another way.
+// In a brief price it may not.
+static bool is_near(const Priced *l, const SearchPrice *price) {
+  return !l->brief && !fits(l, price) && price->peak <= NEAR * l->p->task->memory;
 }
 
 // Returns the price of the least share of the segments that fits, between none, which does not, and
@@ -99,7 +105,7 @@ static bool recompute_some(Priced *l, SearchPrice *price) {
   if (!price_level(l, AGAIN_SEGMENTS, price)) return false;
   price->again = 1;
   if (fits(l, price)) return recompute_less(l, price);
-  return price->peak > NEAR * l->p->task->memory || recompute_other(l, price);
+  return !is_near(l, price) || recompute_other(l, price);
 }
 
 // As recompute_some. none: the price without recomputation, NULL: not known. Where that needs
@@ -134,8 +140,7 @@ static bool place_plainly(Priced *l, SearchPrice *price) {
 // without recomputation. none: as in recompute.
 static bool price_within(Priced *l, const SearchPrice *none, SearchPrice *price) {
   if (!recompute(l, none, price)) return false;
-  bool near = !fits(l, price) && price->peak <= NEAR * l->p->task->memory;
-  return !near || place_plainly(l, price);
+  return !is_near(l, price) || place_plainly(l, price);
 }
 
 // Sets *price, of a layout that is likely to need recomputation. Returns false if it cannot be
@@ -209,8 +214,10 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
   if (t->npriced == 1) return price_whole(p, mesh, layout, hint, out);
   if (p->asked) asked = price_known(p->asked, search_asked(t->npriced, t->priced, mesh, layout));
   forget_others(t, asked);
+  KnownPrice brief = *asked; // which is not kept
   Priced l = priced_begin(p, mesh, layout);
-  const SearchPrice *price = price_priced(&l, hint, asked);
+  l.brief = hint.brief;
+  const SearchPrice *price = price_priced(&l, hint, l.brief ? &brief : asked);
   if (price) *out = *price;
   priced_end(&l);
   return price != NULL;

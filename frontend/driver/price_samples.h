@@ -13,6 +13,7 @@ typedef struct Priced {
   const Mesh *mesh;
   const Layout *layout;
   bool plain;        // place_plain chooses the shardings
+  bool brief;        // SearchHint.brief
   int programs;      // prices so far; SearchPrice.programs
   PriceTable *known; // the prices of samples
   Arena *a;

@@ -215,6 +215,17 @@ static Tried *first_alike(Joint *j, Tried *c) {
   return j->alike[at];
 }
 
+// Sets by what a choice is sorted. Those that are estimated to need more than the memory come last,
+// but for a lean search, which counts the square of what they lack: estimates of memory are too low
+// for all choices where none of those fits that were estimated to.
+static void set_order(const Joint *j, Tried *c) {
+  const LayoutCost *cost = &c->choice.cost;
+  double times = j->task->lean ? fmax(cost->memory / j->task->memory, 1) : 1;
+  c->over = cost->memory > j->task->memory;
+  c->late = c->over && !j->task->lean;
+  c->order = cost->seconds * times * times;
+}
+
 // A choice that asks what another one did takes its estimate. Only where all choices are priced
 // does that take no work of the search: else a search would go the further, the more of its rules
 // change nothing.
@@ -225,7 +236,7 @@ bool joint_estimate(Joint *j, Tried *c) {
   if (!taken && !joint_spend(j, joint_estimates(j, 1))) return false;
   c->choice.cost = alike->estimated ? alike->choice.cost
                                     : search_cost(j->task, c->choice.mesh, &c->choice.layout);
-  c->over = c->choice.cost.memory > j->task->memory;
+  set_order(j, c);
   c->estimated = true;
   j->result->estimated++;
   return true;
@@ -254,7 +265,8 @@ double joint_enough(const Joint *j) {
 }
 
 static SearchHint hint_of(const Joint *j, const Tried *c) {
-  return (SearchHint){.enough = joint_enough(j), .over = c->over || c->previewed};
+  bool brief = j->task->lean && !j->best;
+  return (SearchHint){.enough = joint_enough(j), .over = c->over || c->previewed, .brief = brief};
 }
 
 void joint_preview(Joint *j, Tried *c) {

@@ -17,10 +17,12 @@ typedef struct Tried {
   SearchChoice choice;
   const char *key; // mesh and layout as text, rules sorted: equal for equal choices
   uint64_t asked;  // search_asked of the samples for estimates, once it is estimated
+  double order;    // by which choices are sorted, the least first
   uint8_t family;  // kind of the move or the seed that led here; some of each kind are priced
   bool estimated, priced;
   bool expanded;   // its moves are in the table
   bool over;       // the estimated memory is more than that of the task
+  bool late;       // sorted behind all that are not
   bool previewed;  // its price without recomputation is known; it is more than the memory
   bool impossible; // it cannot be compiled
   bool twin;       // previewed, like another choice of the same time and memory (joint.c)

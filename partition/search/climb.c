@@ -21,13 +21,13 @@ enum {
 
 uint32_t joint_complexity(const Tried *c) { return c->choice.layout.n + c->choice.mesh->naxes; }
 
-// Orders choices by estimate: those whose estimated memory fits first. The estimate knows neither
-// what recomputation saves nor what a program needs for a moment.
+// Orders choices by estimate: those whose estimated memory fits first (joint_estimate). The
+// estimate knows neither what recomputation saves nor what a program needs for a moment.
 static int by_estimate(const void *x, const void *y) {
   const Tried *a = *(Tried *const *)x, *b = *(Tried *const *)y;
   const LayoutCost *p = &a->choice.cost, *q = &b->choice.cost;
-  if (a->over != b->over) return a->over ? 1 : -1;
-  if (p->seconds != q->seconds) return p->seconds < q->seconds ? -1 : 1;
+  if (a->late != b->late) return a->late ? 1 : -1;
+  if (a->order != b->order) return a->order < b->order ? -1 : 1;
   if (p->memory != q->memory) return p->memory < q->memory ? -1 : 1;
   uint32_t m = joint_complexity(a), n = joint_complexity(b);
   return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);

@@ -40,6 +40,7 @@ enum {
   WIDE_BEAM = 64,  // the same where no seed fits: what fits then is far from what is fast
   WHOLE_SHARE = 4, // choices that treat the axes of a mesh as one are priced if their estimates
                    // take at most this part of the work
+  LEAN_SHARE = 2,  // one part in so many of the work is added where a lean search finds what fits
   MORE_WORK = 2    // times as much work may be added where no seed fits the memory
 };
 
@@ -49,38 +50,6 @@ static int by_preview(const void *x, const void *y) {
   if (s != t) return s < t ? -1 : 1;
   uint32_t m = joint_complexity(a), n = joint_complexity(b);
   return m != n ? (m < n ? -1 : 1) : strcmp(a->key, b->key);
-}
-
-// Prices the first seed of each family of a sorted list, while more than `left` of the work is
-// left. Estimates say little about what needs more than the memory, and recomputation takes several
-// programs to price. So seeds are first priced without it, and those that do not fit and then take
-// least time also with it, while more than half of `left` is left.
-static void price_seeds(Joint *j, const TriedList *list, double left) {
-  bool seen[UINT8_MAX + 1] = {false};
-  TriedList over = {0};
-  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
-    Tried *c = list->at[i];
-    if (seen[c->family]) continue;
-    seen[c->family] = true;
-    joint_preview(j, c);
-    if (c->previewed) vec_push(j->a, over) = c;
-  }
-  if (over.n) qsort(over.at, over.n, sizeof *over.at, by_preview);
-  for (uint32_t i = 0; i < over.n && j->work > left / 2; i++) {
-    double enough = joint_enough(j);
-    if (!enough || over.at[i]->choice.price.unlimited <= enough) joint_price(j, over.at[i]);
-  }
-}
-
-// -- the search ---------------------------------------------------------------------------------
-
-// Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
-static double worst_kept(const Joint *j) {
-  Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
-  uint32_t n = 0;
-  while (n < j->task->keep && (best[n] = joint_best_besides(j, best, n)) && joint_fits(j, best[n]))
-    n++;
-  return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
 }
 
 static int by_peak(const void *x, const void *y) {
@@ -95,6 +64,48 @@ static int by_both(const void *x, const void *y) {
   const SearchPrice *b = &(*(Tried *const *)y)->choice.price;
   double p = a->unlimited * a->peak * a->peak, q = b->unlimited * b->peak * b->peak;
   return p != q ? (p < q ? -1 : 1) : by_peak(x, y);
+}
+
+// Prices seeds with recomputation that do not fit without it, while more than `left` of the work is
+// left: those first that take least time, in a lean search those that also need little memory. That
+// leaves out what keeps more than the memory between steps, which recomputation does not save.
+static void price_seeds_again(Joint *j, const TriedList *over, double left) {
+  bool lean = j->task->lean;
+  if (over->n) qsort(over->at, over->n, sizeof *over->at, lean ? by_both : by_preview);
+  for (uint32_t i = 0; i < over->n && j->work > left; i++) {
+    double enough = joint_enough(j);
+    const SearchPrice *p = &over->at[i]->choice.price;
+    bool hopeless = lean && p->kept > j->task->memory;
+    if (!hopeless && (!enough || p->unlimited <= enough)) joint_price(j, over->at[i]);
+  }
+}
+
+// Prices the first seed of each family of a sorted list, while more than `left` of the work is
+// left. Estimates say little about what needs more than the memory, and recomputation takes several
+// programs to price. So seeds are first priced without it, and those that do not fit also with it,
+// while more than half of `left` is left.
+static void price_seeds(Joint *j, const TriedList *list, double left) {
+  bool seen[UINT8_MAX + 1] = {false};
+  TriedList over = {0};
+  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
+    Tried *c = list->at[i];
+    if (seen[c->family]) continue;
+    seen[c->family] = true;
+    joint_preview(j, c);
+    if (c->previewed) vec_push(j->a, over) = c;
+  }
+  price_seeds_again(j, &over, left / 2);
+}
+
+// -- the search ---------------------------------------------------------------------------------
+
+// Returns the seconds of the worst choice that the result keeps, INFINITY if it has room.
+static double worst_kept(const Joint *j) {
+  Tried **best = arena_array(j->a, Tried *, j->task->keep + 1);
+  uint32_t n = 0;
+  while (n < j->task->keep && (best[n] = joint_best_besides(j, best, n)) && joint_fits(j, best[n]))
+    n++;
+  return n == j->task->keep ? best[n - 1]->choice.price.seconds : (double)INFINITY;
 }
 
 // What prices with recomputation have shown so far.
@@ -244,9 +255,9 @@ static void price_whole(Joint *j) {
   joint_price_some(j, &list, UINT16_MAX, j->work / 2);
 }
 
-// Climbs where no seed fits. A sparing search does so only if it is quick.
+// Climbs where no seed fits. A sparing search does so only if it is quick, a lean one does not.
 static void climb_to_fit(Joint *j, const TriedList *seeds, double work) {
-  j->result->spared = j->task->sparing && !j->quick;
+  j->result->spared = j->task->lean || (j->task->sparing && !j->quick);
   if (j->result->spared) return;
   j->work += MORE_WORK * work;
   joint_price_some(j, seeds, UINT8_MAX, j->work / 2);
@@ -264,6 +275,7 @@ static void seed_and_climb(Joint *j) {
     climb_to_fit(j, &seeds, work);
     return;
   }
+  if (j->task->lean) j->work += work / LEAN_SHARE;
   if (j->quick) price_whole(j);
   joint_climb(j, BEAM);
 }

@@ -64,6 +64,7 @@ typedef struct SearchHint {
   double enough;
   bool over;  // it is likely to need more than the memory without recomputation
   bool as_is; // only its price without recomputation is asked for
+  bool brief; // if it does not fit with all segments recomputed, no other way is tried
 } SearchHint;
 
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
@@ -92,6 +93,8 @@ typedef struct SearchTask {
                    // them or layout(...) of the model names one
   bool sparing;    // search_best gives up early where no layout of experts fits the memory, unless
                    // the whole search takes little time
+  bool lean;       // search_best prices those layouts of experts first that need little memory and
+                   // time, in a brief way (SearchHint) while none fits; it gives up where none does
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
@@ -131,7 +134,7 @@ typedef struct SearchResult {
                               // fit the memory
   uint32_t ndivided;          // number of prices with other micro-batches than the model has
   bool all;                   // search_best priced all layouts of the space
-  bool spared;                // search_best gave up early (SearchTask.sparing)
+  bool spared;                // search_best gave up early (SearchTask.sparing, .lean)
   bool proven;                // no layout of the space that fits has a lower cost than at[0]
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
 

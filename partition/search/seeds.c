@@ -219,8 +219,7 @@ static void add_base(Seeds *s, const Mesh *mesh, const Layout *l, uint8_t family
   if (s->out->n == before) return;
   Tried *c = s->out->at[before];
   if (!joint_estimate(s->j, c)) return;
-  if (!base->tried || c->choice.cost.seconds < base->tried->choice.cost.seconds)
-    *base = (Base){c, axis, set};
+  if (!base->tried || c->order < base->tried->order) *base = (Base){c, axis, set};
 }
 
 static LayoutRule soft_data(const Seeds *s) {
@@ -258,7 +257,7 @@ static void add_base_sharded(Seeds *s, const Mesh *mesh, const Base *base, uint8
 }
 
 static bool is_lower(const Base *x, const Base *y) {
-  return x->tried && (!y->tried || x->tried->choice.cost.seconds < y->tried->choice.cost.seconds);
+  return x->tried && (!y->tried || x->tried->order < y->tried->order);
 }
 
 // Adds the layouts with an axis for tensors. Only those with the lowest estimates on this mesh are

@@ -39,6 +39,10 @@ static const Hard cases[] = {
     // many layouts before it take the same time and memory as others
     {"examples/moe.mesh", 0, "rows=4", "h100x8", 643372,
      "--layout cap=rows,soft/g=rows,parameters/all=rows"},
+    // the layouts of experts that are fastest without a budget need far more memory
+    {"examples/gpt.mesh --set depth=8", 0, "rows=2,cols=4", "h100x8", 6291456,
+     "--layout b=rows,heads=cols,vocab=cols,ff=cols,soft/t=cols,parameters/all=rows,"
+     "gradients/all=rows+cols"},
     // slower than others without micro-batches, and faster with them
     {"examples/mlp.mesh --set b=4096", 0, "rows=2,cols=2", NULL, 58003,
      "--layout b=rows+cols,soft/h=cols+rows --set train.accumulate=2"},
