@@ -44,6 +44,7 @@ typedef struct Plan {
   PlanReport found;
   SearchPrice searched; // price in the search of the layout to use
   double seconds;       // processor time of the search
+  double elapsed;       // seconds that it took
 } Plan;
 
 // A layout by hand with its price. whole: the prediction for its whole program, or its price.
@@ -88,9 +89,10 @@ static bool price_searched(Plan *p) {
 
 // Plans a case as the command does. The caller frees p->s.arena.
 static bool make_plan(Plan *p, const PlanCase *c) {
-  double start = (double)clock() / CLOCKS_PER_SEC;
+  double start = (double)clock() / CLOCKS_PER_SEC, begin = clock_seconds();
   bool ok = load(p, c, c->where) && plan_make(&p->s, &p->found);
   p->seconds = (double)clock() / CLOCKS_PER_SEC - start;
+  p->elapsed = clock_seconds() - begin;
   ok = ok && price_searched(p);
   if (!ok) diag_print(p->s.diag, report, false);
   return ok;
@@ -344,14 +346,15 @@ static void plan_case(const PlanCase *c, bool page) {
   arena_free(p.s.arena);
 }
 
-// Tests only the processor time of a search.
+// Tests only how long a search takes.
 static void time_case(const PlanCase *c) {
   Plan p;
   const char *wrong = NULL;
   bool ok = make_plan(&p, c);
-  if (p.seconds > c->seconds)
-    wrong = arena_printf(p.s.arena, "%.2f s, at most %d", p.seconds, c->seconds);
-  fprintf(report, "  %s: %.2f s of at most %d\n", c->name, p.seconds, c->seconds);
+  if (p.elapsed > c->seconds)
+    wrong = arena_printf(p.s.arena, "%.2f s, at most %d", p.elapsed, c->seconds);
+  fprintf(report, "  %s: %.2f s of at most %d, %.2f s of processor time\n", c->name, p.elapsed,
+          c->seconds, p.seconds);
   count(c, "time", ok ? wrong : "nothing was found");
   arena_free(p.s.arena);
 }
