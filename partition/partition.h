@@ -32,7 +32,8 @@ typedef struct Placement {
   const struct Placement *modest;
   const struct Placement *full; // the placement whose `modest` this one is, or NULL
   // Seconds that a step saves, by estimate, where sums are reduced late and not early; below 0 if
-  // early is better, 0 if there is no difference. Those of a long model follow from short ones.
+  // early is better, 0 if there is no difference. Those of a long model follow from short ones. Of
+  // a `modest` placement it is 0 unless the two differ in that.
   double late_saves;
 } Placement;
 

@@ -132,26 +132,29 @@ static bool begin_all(Priced *l, SumOrder sums, bool modest) {
   return good;
 }
 
-// Returns what the whole model saves where sums are reduced late (Placement.late_saves).
-static double late_saves(const Priced *l) {
-  double sum = 0;
-  for (uint32_t i = 0; i < l->p->task->npriced; i++)
-    sum += l->p->task->priced[i].weight * l->sample[l->plain][i].made.placement->late_saves;
-  return sum;
+// Returns the order in which the whole model reduces sums: the one that estimates prefer. Where the
+// compiler compares the programs of both, it is the early one, which as a rule needs less memory.
+static SumOrder order_of_sums(const Priced *l) {
+  double saves = 0;
+  for (uint32_t i = 0; i < l->p->task->npriced; i++) {
+    const Placement *x = l->sample[l->plain][i].made.placement;
+    if (x->modest && x->modest->late_saves != 0) return SUMS_EARLY;
+    saves += l->p->task->priced[i].weight * x->late_saves;
+  }
+  return saves > 0 ? SUMS_LATE : saves < 0 ? SUMS_EARLY : SUMS_BEST;
 }
 
 // Returns whether the placement of a sample has moves that may add redundant work.
 static bool adds_work(const PricedSample *x) { return x->made.placement->modest != NULL; }
 
 // Compiles all samples as far as all levels share them. What samples of different lengths cost is
-// subtracted, so their layers must be placed alike: all reduce sums in the order that is better for
-// the whole model; and if some take redundant work and others do not, none does.
+// subtracted, so their layers must be placed alike: all reduce sums in the order of the whole model;
+// and if some take redundant work and others do not, none does.
 static void begin_samples(Priced *l) {
   uint32_t n = l->p->task->npriced, adding = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
   if (!begin_all(l, SUMS_BEST, false)) return;
-  double saves = late_saves(l);
-  SumOrder sums = saves > 0 ? SUMS_LATE : saves < 0 ? SUMS_EARLY : SUMS_BEST;
+  SumOrder sums = order_of_sums(l);
   if (sums != SUMS_BEST && !begin_all(l, sums, false)) return;
   for (uint32_t i = 0; i < n; i++) adding += adds_work(&all[i]);
   if (adding > 0 && adding < n) (void)begin_all(l, sums, true);
