@@ -6,7 +6,7 @@
 #include "frontend/driver/progress.h"
 
 // A layout that takes this many times as long as the fastest one would without a budget takes long.
-static const double LONG = 1.5;
+static const double LONG = 1.25;
 
 bool planner_too_large(Session *s, const SearchTask *t, const SearchChoice *least, bool all) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
