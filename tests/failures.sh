@@ -21,6 +21,17 @@ if ldd "$meshc" 2>/dev/null | grep -q 'lib[at]san'; then skip; finish; fi
 # -- what the commands work on: $tmp/start, copied to $tmp/work for every run -----------------------------
 mkdir "$tmp/start" || exit 1
 cd "$tmp/start" || exit 1
+cat >deep.mesh <<'END' # a loop, of which plan prices short models
+dim b = 4, d = 6, e = 6, depth = 8
+input x[b, d]
+h = x
+for i in 0..depth {
+  param w[d, e] ~ glorot(d, e)
+  h = h + rename[e -> d](tanh(sum[d](h * w)))
+}
+loss = mean(h * h)
+train loss { optimizer = sgd(lr = 0.01), steps = 2 }
+END
 cat >net.mesh <<'END'
 dim b = 4, d = 5, h = 6, o = 2
 input x[b, d]
@@ -277,6 +288,7 @@ command package yes yes "memory thread file" predict packed --feed x=x.npy --out
 command dump yes yes "memory file" dump net.mesh --stage all --dir d
 command explain yes yes "memory file thread" explain net.mesh --mesh p=2 --layout b=p --threads 3 --format html --out e.html
 command plan no yes memory plan net.mesh --mesh p=2
+command plan-loop no yes "memory thread" plan deep.mesh --mesh p=2 --threads 3
 command fmt yes yes "memory file" fmt --write ugly.mesh
 command tokenize yes yes "memory file" tokenize net.mesh --vocab vocabulary --out net.bin
 command new yes yes "memory file" new fresh --template csv

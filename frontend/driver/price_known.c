@@ -1,6 +1,8 @@
 // Keeps the prices of programs by the hashes of their graphs. See price_known.h.
 #include "frontend/driver/price_known.h"
 
+#include "frontend/driver/price_peak.h"
+
 enum { PLACES = 1 << 12 };
 
 struct PriceTable {
@@ -14,8 +16,6 @@ PriceTable *price_table(Arena *a) {
   return t;
 }
 
-Arena *price_table_arena(const PriceTable *t) { return t->a; }
-
 const KnownPrice *price_find(const PriceTable *t, uint64_t hash) {
   const KnownPrice *at = t->at[hash % PLACES];
   while (at && at->hash != hash) at = at->next;
@@ -25,7 +25,7 @@ const KnownPrice *price_find(const PriceTable *t, uint64_t hash) {
 const KnownPrice *price_keep(PriceTable *t, uint64_t hash, const KnownPrice *of) {
   KnownPrice *at = price_known(t, hash);
   at->none = of->none;
-  at->memory_of = of->memory_of;
+  if (of->memory_of) at->memory_of = sample_memory_copy(t->a, of->memory_of);
   return at;
 }
 

@@ -24,14 +24,13 @@ struct KnownPrice {
   KnownPrice *next; // of those in one place of the table
 };
 
-Arena *price_table_arena(const PriceTable *t);
 // Returns the entry of a program. Adds one if it is new.
 KnownPrice *price_known(PriceTable *t, uint64_t hash);
 // Returns the entry of a program that is priced, or NULL. Thread rule: several threads may search
 // while nobody changes the table.
 const KnownPrice *price_find(const PriceTable *t, uint64_t hash);
 // Sets the price without recomputation, and the memory, of a program to those of *of. Returns its
-// entry. What memory_of points to must live as long as the table (price_table_arena).
+// entry.
 const KnownPrice *price_keep(PriceTable *t, uint64_t hash, const KnownPrice *of);
 
 #endif

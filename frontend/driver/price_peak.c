@@ -86,6 +86,14 @@ SampleMemory sample_memory(Arena *a, const Compilation *c, double weight) {
   return m;
 }
 
+SampleMemory *sample_memory_copy(Arena *a, const SampleMemory *of) {
+  SampleMemory *m = arena_copy(a, of, sizeof *of);
+  m->live = arena_copy(a, of->live, of->n * sizeof *of->live);
+  m->key = arena_copy(a, of->key, of->n * sizeof *of->key);
+  m->buffer = arena_copy(a, of->buffer, of->nbuffers * sizeof *of->buffer);
+  return m;
+}
+
 // Returns a table of (x->n + 1) * (y->n + 1) lengths: at [i][j] that of the longest common
 // subsequence of the instructions from i on of x and from j on of y.
 static uint16_t *common_lengths(Arena *a, const SampleMemory *x, const SampleMemory *y) {

@@ -34,6 +34,7 @@ typedef struct SampleMemory {
 
 // Returns the memory of a compiled sample, in arena `a`.
 SampleMemory sample_memory(Arena *a, const Compilation *c, double weight);
+SampleMemory *sample_memory_copy(Arena *a, const SampleMemory *of);
 // Returns the peak in bytes that n samples together predict for the whole model. *kept gets the
 // bytes of it that are outside the work arena: parameters and states.
 double price_peak(uint32_t n, const SampleMemory *of, double *kept);

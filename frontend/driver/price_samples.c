@@ -42,16 +42,20 @@ void price_add(Arena *a, const Pricer *p, const Compilation *c, SearchPrice *sum
   sum->sent += bytes_sent(c->facts);
 }
 
+Session price_session(const Pricer *p) {
+  Session s = *p->s;
+  s.arena = arena_new();
+  s.names = intern_over(s.arena, p->s->names);
+  s.diag = diag_new(s.arena);               // warnings are for programs that are used
+  s.simplified = true;                      // samples are
+  if (p->task->npriced > 1) s.known = NULL; // nobody asks for the memory of a short model
+  return s;
+}
+
 bool price_compile(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
                    ProgramWay way, uint32_t i, Compilation *c) {
-  *s = *p->s;
-  s->arena = arena_new();
-  s->names = intern_over(s->arena, p->s->names);
-  s->diag = diag_new(s->arena);              // warnings are for programs that are used
-  if (p->task->npriced > 1) s->known = NULL; // nobody asks for the memory of a short model
   Graph *g = arena_new_of(s->arena, Graph);
   *g = layout_apply(s->arena, p->task->priced[i].graph, mesh, layout);
-  s->simplified = true; // samples are
   return session_program(s, s->arena, g, &p->of, way, c);
 }
 
@@ -76,58 +80,51 @@ static double times_of(const SearchTask *t, uint32_t i) {
   return whole / (double)graph_count(t->priced[i].graph);
 }
 
-// What is done with one sample.
-typedef struct SampleJob {
-  Priced *l;
-  uint32_t i;
-  Job job;
-  // To begin it: compile it as far as all levels share it.
-  SumOrder sums;
-  bool modest;
-  // To price it at a level. hash: of its graph there; known: its price, which is `own` if it is not
-  // in the table yet, or NULL; a: the arena of that price.
-  int level;
-  uint64_t hash;
-  KnownPrice own;
-  const KnownPrice *known;
-  Arena *a;
-} SampleJob;
-
-// Does the work for all samples. `of` says what is to be done; *all gets one job for each sample.
-static void run_samples(Priced *l, Arena *a, GuardedWork *work, SampleJob of, SampleJob **all) {
-  uint32_t n = l->p->task->npriced;
-  SampleJob *x = *all = arena_array(a, SampleJob, n);
+// Runs a job for each sample. The caller makes what outlives a job, also arenas (ir/base/jobs.h).
+static void run_jobs(const Priced *l, Arena *a, Job *const *job) {
   Jobs *jobs = jobs_new(a, l->p->threads);
-  of.l = l;
-  for (uint32_t i = n; i-- > 0;) { // the longest first: then all threads have work to the end
-    x[i] = of;
-    x[i].i = i;
-    x[i].job = (Job){work, &x[i], NULL};
-    jobs_add(jobs, &x[i].job);
-  }
+  for (uint32_t i = l->p->task->npriced; i-- > 0;) // the longest first: then all threads have work
+    jobs_add(jobs, job[i]);
   jobs_run(jobs);
 }
 
+// Compiles a sample as far as all levels share it.
+typedef struct BeginJob {
+  Job job;
+  Priced *l;
+  uint32_t i;
+  SumOrder sums;
+  bool modest;
+} BeginJob;
+
 static void begin_sample(void *job) {
-  const SampleJob *j = job;
-  Priced *l = j->l;
+  const BeginJob *j = job;
+  const Priced *l = j->l;
   PricedSample *x = &l->sample[l->plain][j->i];
   ProgramWay way = {.plain = l->plain,
                     .sums = j->sums,
                     .modest = j->modest,
                     .last = "collectives",
                     .times = times_of(l->p->task, j->i)};
-  arena_free(x->s.arena);
   x->begun = price_compile(l->p, &x->s, l->mesh, l->layout, way, j->i, &x->made);
 }
 
-// Compiles all samples alike. Returns false if one cannot be compiled.
+// Begins all samples alike. Returns false if one cannot be compiled.
 static bool begin_all(Priced *l, SumOrder sums, bool modest) {
-  SampleJob *all;
+  uint32_t n = l->p->task->npriced;
+  PricedSample *all = l->sample[l->plain];
   Arena *a = arena_new();
+  Job **job = arena_array(a, Job *, n);
   bool good = true;
-  run_samples(l, a, begin_sample, (SampleJob){.sums = sums, .modest = modest}, &all);
-  for (uint32_t i = 0; i < l->p->task->npriced; i++) good &= l->sample[l->plain][i].begun;
+  for (uint32_t i = 0; i < n; i++) {
+    BeginJob *j = arena_new_of(a, BeginJob);
+    *j = (BeginJob){.job = {begin_sample, j, NULL}, l, i, sums, modest};
+    job[i] = &j->job;
+    arena_free(all[i].s.arena);
+    all[i].s = price_session(l->p);
+  }
+  run_jobs(l, a, job);
+  for (uint32_t i = 0; i < n; i++) good &= all[i].begun;
   arena_free(a);
   return good;
 }
@@ -138,6 +135,7 @@ static SumOrder order_of_sums(const Priced *l) {
   double saves = 0;
   for (uint32_t i = 0; i < l->p->task->npriced; i++) {
     const Placement *x = l->sample[l->plain][i].made.placement;
+    if (x->full) x = x->full; // the compiler has taken the other one
     if (x->modest && x->modest->late_saves != 0) return SUMS_EARLY;
     saves += l->p->task->priced[i].weight * x->late_saves;
   }
@@ -148,8 +146,8 @@ static SumOrder order_of_sums(const Priced *l) {
 static bool adds_work(const PricedSample *x) { return x->made.placement->modest != NULL; }
 
 // Compiles all samples as far as all levels share them. What samples of different lengths cost is
-// subtracted, so their layers must be placed alike: all reduce sums in the order of the whole model;
-// and if some take redundant work and others do not, none does.
+// subtracted, so their layers must be placed alike: all reduce sums in the order of the whole
+// model; and if some take redundant work and others do not, none does.
 static void begin_samples(Priced *l) {
   uint32_t n = l->p->task->npriced, adding = 0;
   PricedSample *all = l->sample[l->plain] = arena_array(l->a, PricedSample, n);
@@ -172,16 +170,28 @@ static uint64_t level_hash(uint32_t i, const Graph *g) {
   return h;
 }
 
+// Prices a sample at a level.
+typedef struct LevelJob {
+  Job job;
+  const Priced *l;
+  uint32_t i;
+  int level;
+  uint64_t hash;           // of its graph at this level
+  const KnownPrice *known; // the price: `own` if it is not in the table yet; NULL: there is none
+  KnownPrice own;
+  Arena *a; // of the memory of `own`
+} LevelJob;
+
 // Looks for the price of the same graph. Returns whether it is not known.
 static bool is_new(void *watcher, const Graph *rematerialised) {
-  SampleJob *j = watcher;
+  LevelJob *j = watcher;
   j->hash = level_hash(j->i, rematerialised);
   j->known = price_find(j->l->known, j->hash);
   return !j->known;
 }
 
 // Notes what the compiled program of a level says of a sample.
-static void note_level(SampleJob *j, const Session *s, const Compilation *c) {
+static void note_level(LevelJob *j, const Session *s, const Compilation *c) {
   double weight = j->l->p->task->priced[j->i].memory;
   j->own.none.programs = 1;
   j->known = &j->own;
@@ -191,9 +201,8 @@ static void note_level(SampleJob *j, const Session *s, const Compilation *c) {
   *j->own.memory_of = sample_memory(j->a, c, weight);
 }
 
-// Finds what is known of a sample at a level.
 static void price_sample(void *job) {
-  SampleJob *j = job;
+  LevelJob *j = job;
   const PricedSample *x = &j->l->sample[j->l->plain][j->i];
   ProgramWay way = {.begun = &x->made,
                     .first = true,
@@ -205,18 +214,27 @@ static void price_sample(void *job) {
   Compilation c;
   if (!x->begun) return;
   s.arena = arena_new();
-  j->a = arena_new();
   bool made = session_program(&s, s.arena, x->made.selected, &j->l->p->of, way, &c);
   if (!made) j->known = NULL;
   if (made && !j->known) note_level(j, &s, &c);
   arena_free(s.arena);
 }
 
-// Keeps the price of a sample, if it is new.
-static void keep_price(SampleJob *j) {
-  PriceTable *t = j->l->known;
-  if (j->known == &j->own) j->known = price_keep(t, j->hash, &j->own);
-  if (j->a) arena_join(price_table_arena(t), j->a);
+// Prices all samples at a level. What is new is then in the table of known prices, too.
+static LevelJob *price_samples(Priced *l, Arena *a, int level) {
+  uint32_t n = l->p->task->npriced;
+  LevelJob *all = arena_array(a, LevelJob, n);
+  Job **job = arena_array(a, Job *, n);
+  for (uint32_t i = 0; i < n; i++) {
+    all[i] = (LevelJob){.job = {price_sample, &all[i], NULL}, l, i, level, .a = arena_new()};
+    job[i] = &all[i].job;
+  }
+  run_jobs(l, a, job);
+  for (uint32_t i = 0; i < n; i++) {
+    if (all[i].known == &all[i].own) all[i].known = price_keep(l->known, all[i].hash, &all[i].own);
+    arena_free(all[i].a);
+  }
+  return all;
 }
 
 static void add_weighted(const SearchPrice *of, double weight, SearchPrice *sum) {
@@ -231,12 +249,10 @@ bool price_level(Priced *l, int level, SearchPrice *out) {
   const SearchTask *t = l->p->task;
   Arena *a = arena_new();
   SampleMemory *memory = arena_array(a, SampleMemory, t->npriced + 1);
-  SampleJob *all;
   uint32_t i = 0, counted = 0;
   *out = (SearchPrice){0};
   if (!l->sample[l->plain]) begin_samples(l);
-  run_samples(l, a, price_sample, (SampleJob){.level = level}, &all);
-  for (uint32_t k = 0; k < t->npriced; k++) keep_price(&all[k]);
+  const LevelJob *all = price_samples(l, a, level);
   for (; i < t->npriced && all[i].known; i++) {
     add_weighted(&all[i].known->none, t->priced[i].weight, out);
     if (t->priced[i].memory != 0) memory[counted++] = *all[i].known->memory_of;

@@ -26,8 +26,10 @@ void priced_end(Priced *l);
 // Sets *out to the price at a recompute level (PipelineOptions.again; 0: none). Returns false if
 // the layout cannot be compiled.
 bool price_level(Priced *l, int level, SearchPrice *out);
-// Compiles sample i in arenas of *s, a session that the caller frees (s->arena). Returns false if
-// it cannot be compiled.
+// Returns a session that compiles a sample, with an arena of its own, which the caller frees.
+Session price_session(const Pricer *p);
+// Compiles sample i in the arena of s, a price_session. Returns false if it cannot be compiled.
+// Thread rule: several threads may do so, each with a session.
 bool price_compile(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
                    ProgramWay way, uint32_t i, Compilation *c);
 // Adds the price of a compiled program, without its memory, to *sum. Needs memory of `a`.

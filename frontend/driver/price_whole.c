@@ -106,6 +106,7 @@ static bool price_modest(const Pricer *p, Session *s, const Compilation *c, Cand
 static bool price_programs(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
                            Candidate *out, Candidate *other, bool *counts) {
   ProgramWay way = {.first = true, .last = "lower"};
+  *s = price_session(p);
   if (!price_compile(p, s, mesh, layout, way, 0, &out->c) || !price_candidate(p, s, out))
     return false;
   *counts = out->c.compiled || out->c.placement->modest;

@@ -64,6 +64,8 @@ explain "tests/models/pinned.mesh --mesh rows=2,cols=2 --layout d=cols -v --form
 explain "tests/questions/basket.mesh -v --json"
 explain "tests/questions/ranking.mesh -v"
 
+expect "plan" 0 '' build/tsan/meshc plan examples/depth.mesh --set blocks=6 --set train.accumulate=5 --mesh rows=2 --threads 4
+
 run build/tsan/suite_models
 if [ "$code" = 0 ]; then pass; else fail "suite_models: exit $code: $(grep -aE -A 12 'FAIL|WARNING' "$tmp/out" "$tmp/err" | head -n 60)"; fi
 finish
