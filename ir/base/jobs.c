@@ -51,7 +51,8 @@ static void run_all(Jobs *j) {
   pthread_mutex_unlock(&j->lock);
 }
 
-// A thread has not set what it does (mem_doing): a message about memory says what the process does.
+// A thread says nothing of what it does (mem_doing) before its first job does: a message about
+// memory then says what the process does.
 static void *thread_main(void *jobs) {
   run_all(jobs);
   return NULL;
@@ -65,14 +66,18 @@ static size_t stack_bytes(void) {
   return known ? (size_t)limit.rlim_cur : UNLIMITED;
 }
 
-// Starts one more thread, if there may be one. It gets no signals: handlers of the process run in
-// its own threads.
+// Signals of faults in the code of the thread itself.
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+// Starts one more thread, if there may be one. It gets no other signals than those of faults:
+// handlers of the process run in its own threads.
 static void start_thread(Jobs *j) {
   pthread_attr_t attributes;
   sigset_t all, before;
   if (j->started == j->threads || pthread_attr_init(&attributes) != 0) return;
   (void)pthread_attr_setstacksize(&attributes, stack_bytes()); // refused if it is very small
   sigfillset(&all);
+  for (size_t i = 0; i < countof(faults); i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits the mask
   if (pthread_create(&j->thread[j->started], &attributes, thread_main, j) == 0)
     j->started++;
@@ -88,7 +93,7 @@ void jobs_add(Jobs *j, Job *job) {
   *j->end = job;
   j->end = &job->next;
   if (!j->running) return;
-  start_thread(j);
+  if (!j->failed) start_thread(j);
   pthread_cond_signal(&j->changed);
   pthread_mutex_unlock(&j->lock);
 }
