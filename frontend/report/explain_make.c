@@ -58,7 +58,7 @@ enum {
 // Leaves out the rules and pins of `asked` together, and says it of the calls that they may ask
 // for. In small models one after another stays in as long as the calls stay gone: what is then
 // left out is all needed.
-static void try_set(Session *s, const Selected *of, const WhatIfs *w, uint64_t asked, Ledger *l) {
+static void try_set(Session *s, const Selected *of, WhatIfs *w, uint64_t asked, Ledger *l) {
   WhatIf x = what_if_without_several(s, of, w, asked);
   uint64_t set = asked;
   if (!x.known) return;
@@ -74,7 +74,7 @@ static void try_set(Session *s, const Selected *of, const WhatIfs *w, uint64_t a
 }
 
 // Where no rule and no pin alone removes a call, tries those that may ask for it together.
-static void try_together(Session *s, const Selected *of, const WhatIfs *w, Ledger *l) {
+static void try_together(Session *s, const Selected *of, WhatIfs *w, Ledger *l) {
   uint64_t done[TOGETHER];
   uint32_t n = 0;
   for (uint32_t i = 0; i < l->nrows && n < TOGETHER; i++) {

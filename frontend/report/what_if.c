@@ -202,8 +202,8 @@ WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatI
     depth = depth < WHAT_IF_RULES ? depth : WHAT_IF_RULES;
   k.jobs = jobs_new(s->arena, threads_of(s, of));
   // The longest first: then all threads have work to the end.
-  Budget *budget = ask.budget ? what_if_budget(&k) : NULL;
-  Mover *moves = depth >= WHAT_IF_BEST ? what_if_moves(&k, depth) : NULL;
+  BudgetJob *budget = ask.budget ? what_if_budget(&k) : NULL;
+  MovesJob *moves = depth >= WHAT_IF_BEST ? what_if_moves(&k, depth) : NULL;
   if (depth >= WHAT_IF_PINS) list_pins(&k);
   w->nrules = s->model->layout.n;
   w->without = arena_array(s->arena, WhatIf, w->nrules + w->npins + 1);
@@ -215,8 +215,8 @@ WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatI
   return what_if_budget_good(budget) ? w : NULL;
 }
 
-WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w, uint64_t causes) {
-  Asker k = asker_of(s, of, NULL, (WhatIfs *)(uintptr_t)w);
+WhatIf what_if_without_several(Session *s, const Selected *of, WhatIfs *w, uint64_t causes) {
+  Asker k = asker_of(s, of, NULL, w);
   WhatIf x = {.kind = "without", .text = "several"};
   Pos pin[MOST_CAUSES];
   uint32_t n = 0;

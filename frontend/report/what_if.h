@@ -65,13 +65,13 @@ typedef struct WhatIfs {
 } WhatIfs;
 // Returns the what-ifs of the step that `made` is the compile of, in the session's arena. `of` is
 // the graph that was compiled. They are compiled at the same time, on as many threads as there are
-// processors (or as --threads says), but fewer for very large graphs, whose compiles take much
+// cores (or as --threads says), but fewer for very large graphs, whose compiles take much
 // memory. The result is the same for any number of threads. Returns NULL after an error.
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfAsk ask);
 
 // Returns the step without several causes: bit i of `causes` for rule i of the layout, and the bits
 // after those of the rules for the layout(...) of w->pin.
-WhatIf what_if_without_several(Session *s, const Selected *of, const WhatIfs *w, uint64_t causes);
+WhatIf what_if_without_several(Session *s, const Selected *of, WhatIfs *w, uint64_t causes);
 
 // Returns whether the changed step is slower or needs more memory than the step itself. Then the
 // change is not advised.

@@ -41,7 +41,7 @@ static Compilation begun_apart(Arena *a, const Compilation *c) {
 // -- the trial ----------------------------------------------------------------------------------
 
 // Compiles the step in session s within the budget, or without one (NO_BUDGET).
-static bool foresee_within(const Session *s, const Budget *b, double budget, Foreseen *f) {
+static bool foresee_within(const Session *s, const BudgetJob *b, double budget, Foreseen *f) {
   const Compilation *c = b->k->made;
   Session trial = *s;
   Compilation begun;
@@ -55,7 +55,7 @@ static bool foresee_within(const Session *s, const Budget *b, double budget, For
 }
 
 // Writes what a budget costs to the what-ifs. Returns false after an error in s->diag.
-static bool try_budget(const Session *s, const Budget *b) {
+static bool try_budget(const Session *s, const BudgetJob *b) {
   const Compilation *c = b->k->made;
   const Program *p = c->compiled->program;
   int64_t half = short_size(program_bytes(p) - p->arena_bytes + p->arena_bytes / 2);
@@ -73,19 +73,19 @@ static bool try_budget(const Session *s, const Budget *b) {
 }
 
 static void run_trial(void *budget) {
-  Budget *b = budget;
+  BudgetJob *b = budget;
   Session own = what_if_session(b->k->s, b->arena);
   b->good = try_budget(&own, b);
 }
 
-Budget *what_if_budget(Asker *k) {
+BudgetJob *what_if_budget(Asker *k) {
   const Graph *g = k->made->simplified;
   if (!g || graph_count(g) > MOST_TRIED || !keeps_values(k->made)) return NULL;
-  Budget *b = arena_new_of(k->s->arena, Budget);
-  *b = (Budget){.k = k, .arena = what_if_arena(k), .job = {.work = run_trial, .context = b}};
+  BudgetJob *b = arena_new_of(k->s->arena, BudgetJob);
+  *b = (BudgetJob){.k = k, .arena = what_if_arena(k), .job = {.work = run_trial, .context = b}};
   jobs_add(k->jobs, &b->job);
   return b;
 }
 
 // After an error the trial is repeated, for its messages: those of the job were not kept.
-bool what_if_budget_good(Budget *b) { return !b || b->good || try_budget(b->k->s, b); }
+bool what_if_budget_good(BudgetJob *b) { return !b || b->good || try_budget(b->k->s, b); }

@@ -61,7 +61,7 @@ void what_if_ask(Question *q);
 
 // -- what_if_moves.c
 // The job that estimates changed layouts and asks about the best ones.
-typedef struct Mover {
+typedef struct MovesJob {
   Asker *k;
   Arena *arena;
   Job job;
@@ -71,23 +71,23 @@ typedef struct Mover {
   uint32_t most; // number of changed layouts to compile at most, beside those of a pair
   uint32_t n;    // number of questions that were asked
   Question *question;
-} Mover;
+} MovesJob;
 // Adds the job. Returns NULL if nothing can be estimated.
-Mover *what_if_moves(Asker *k, WhatIfDepth depth);
+MovesJob *what_if_moves(Asker *k, WhatIfDepth depth);
 // Writes the answers to k->w->tried, the fastest first.
-void what_if_tried(Asker *k, const Mover *m);
+void what_if_tried(Asker *k, const MovesJob *m);
 
 // -- what_if_budget.c
 // The job that compiles the step under a memory budget.
-typedef struct Budget {
+typedef struct BudgetJob {
   Asker *k;
   Arena *arena;
   Job job;
   bool good;
-} Budget;
+} BudgetJob;
 // Adds the job. Returns NULL if no budget is tried.
-Budget *what_if_budget(Asker *k);
+BudgetJob *what_if_budget(Asker *k);
 // Returns false if there was an error, which is now among the messages of the session.
-MUST_USE bool what_if_budget_good(Budget *b);
+MUST_USE bool what_if_budget_good(BudgetJob *b);
 
 #endif

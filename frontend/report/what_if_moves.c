@@ -48,7 +48,7 @@ static uint32_t sort_candidates(uint32_t n, Candidate *c, const LayoutCost *now)
 
 // Sets *best to the pair of the lowest cost among the first candidates, of which each alone does
 // not lower the cost `now`. Returns false if there is none.
-static bool find_pair(const Mover *m, const Graph *g, uint32_t n, const Candidate *c, double now,
+static bool find_pair(const MovesJob *m, const Graph *g, uint32_t n, const Candidate *c, double now,
                       Pair *best) {
   const Model *model = m->k->s->model;
   const Candidate *alone[PAIRED];
@@ -70,7 +70,7 @@ static bool find_pair(const Mover *m, const Graph *g, uint32_t n, const Candidat
 // -- asking -------------------------------------------------------------------------------------
 
 // Returns the question about the layout of a move. It is not asked yet, unless it has been before.
-static Question *question_of(Mover *m, const Move *move) {
+static Question *question_of(MovesJob *m, const Move *move) {
   for (uint32_t i = 0; i < m->n; i++)
     if (!strcmp(m->question[i].x->text, move->text)) return &m->question[i];
   Question *q = &m->question[m->n++];
@@ -81,7 +81,7 @@ static Question *question_of(Mover *m, const Move *move) {
 }
 
 // Prepares the questions about a pair. Those about its moves may be among the others.
-static void prepare_pair(Mover *m, Pair *p) {
+static void prepare_pair(MovesJob *m, Pair *p) {
   p->alone[0] = question_of(m, p->x);
   p->alone[1] = question_of(m, p->y);
   p->alone[0]->pair = p->alone[1]->pair = p;
@@ -92,7 +92,7 @@ static void prepare_pair(Mover *m, Pair *p) {
 }
 
 static void ask_best(void *mover) {
-  Mover *m = mover;
+  MovesJob *m = mover;
   const Model *model = m->k->s->model;
   Arena *a = m->arena;
   Graph g = graph_with_dims(a, model->graph, dim_table_whole(a, model->graph->dims));
@@ -121,10 +121,10 @@ static uint32_t most_compiled(const Asker *k, WhatIfDepth depth) {
   return fit < 1 ? 1 : fit < COMPILED_BEST ? fit : COMPILED_BEST;
 }
 
-Mover *what_if_moves(Asker *k, WhatIfDepth depth) {
+MovesJob *what_if_moves(Asker *k, WhatIfDepth depth) {
   Arena *a = k->s->arena;
-  Mover *m = arena_new_of(a, Mover);
-  *m = (Mover){.k = k, .quiet = *k->s, .depth = depth, .most = most_compiled(k, depth)};
+  MovesJob *m = arena_new_of(a, MovesJob);
+  *m = (MovesJob){.k = k, .quiet = *k->s, .depth = depth, .most = most_compiled(k, depth)};
   m->quiet.diag = diag_new(a);
   m->quiet.trial = true;
   if (!planner_task(&m->quiet, 1, &k->s->model->mesh, 1, &m->task)) return NULL;
@@ -144,7 +144,7 @@ static int by_time(const void *x, const void *y) {
   return strcmp(a->text, b->text);
 }
 
-void what_if_tried(Asker *k, const Mover *m) {
+void what_if_tried(Asker *k, const MovesJob *m) {
   WhatIfs *w = k->w;
   w->tried = arena_array(k->s->arena, WhatIf, m->n + 1);
   for (uint32_t i = 0; i < m->n; i++)

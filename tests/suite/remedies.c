@@ -223,7 +223,7 @@ static void remedies_of(const Case *c) {
     fault(c->model, c->layout, "refused");
     return;
   }
-  Explain *e = explain_new(&l.s, &made, &of, (WhatIfAsk){WHAT_IF_ALL, .budget = true});
+  Explain *e = explain_new(&l.s, &made, &of, (WhatIfAsk){.depth = WHAT_IF_ALL, .budget = true});
   if (!e) {
     fault(c->model, c->layout, "cannot be explained");
     return;
