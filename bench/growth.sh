@@ -2,8 +2,8 @@
 # What grows with models and meshes, beside the goals of meshc: seconds, memory, and whether the answer is right.
 #   bench/growth.sh        GPT with 768 layers under ZeRO-3 and sequence parallelism on 2x4 processors; a model of 10,000
 #                          parameters; a value with 2,000 readers; a memory budget that no recomputation of a 7B model
-#                          meets; the growth of every pass (suite_growth, by counts, if it is built); a step on 64 local
-#                          processors
+#                          meets; what explain says of 12 layers, with the best and with all what-ifs; the growth of every
+#                          pass (suite_growth, by counts, if it is built); a step on 64 local processors
 # Each line says what was measured, the goal and their ratio; FAIL before it says that the goal is missed.
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
@@ -53,6 +53,13 @@ goal "2,000 readers of one split value, 2x2" 1 1000 0 check "$tmp/readers.mesh" 
 goal "Llama 7B on 8, a budget that is refused" 3 1000 7 check examples/llama.mesh --set b=32 --set t=2048 --set groups=32 \
   --set queries=1 --set half=64 --set k=128 --set ff=11008 --set vocab=32000 --set depth=32 --set train.precision=bf16 \
   --mesh gpus=8 --layout b=gpus --machine h100x8 --device cuda --memory 20GB
+
+for rules in ff=cols ff=cols,vocab=cols ff=cols,vocab=cols,soft/t=cols; do
+  goal "explain of 12 layers, $(echo "b,heads,$rules" | sed 's/=cols//g')" 1 500 0 explain examples/gpt.mesh \
+    --set depth=12 --mesh rows=2,cols=4 --layout "b=rows,heads=cols,$rules"
+done
+goal "explain -v of 12 layers, all what-ifs" 3 500 0 explain examples/gpt.mesh --set depth=12 --mesh rows=2,cols=4 \
+  --layout b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols -v
 
 skipped=0
 growth=$(dirname "$meshc")/suite_growth
