@@ -224,7 +224,7 @@ static const char head[] =
     "step of\nthe found layout is that of its whole program, those of the table are prices of "
     "the search, from short models. Where the memory of a\nGPU asks for recomputation, it is in "
     "them: `again` is the share of the forward pass that is computed twice. The processor time "
-    "is that of\n`plan` on one core of a desktop of two cores.\n\n";
+    "is that of\nall threads of `plan`, on a desktop of two cores.\n\n";
 
 // Returns the head of the page, with the cases of which a test run compares the parts.
 static const char *head_text(Arena *a) {
