@@ -179,7 +179,11 @@ const Selected *planner_selected(const SearchTask *t) { return &((const Pricer *
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
   Variant v = variant_of(s);
   const char *names[MAX_AXES];
-  *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
+  *out = (SearchTask){.machine = &s->machine,
+                      .threads = session_threads(s),
+                      .nmeshes = nmeshes,
+                      .mesh = mesh,
+                      .keep = keep};
   out->named_axes = s->machine.naxes > 0 || planner_pinned(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
   if (short_samples(&v, 1, false, &out->nsamples, &out->sample, &out->model)) return true;

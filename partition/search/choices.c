@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/base/hash.h"
+#include "ir/base/jobs.h"
 #include "partition/search/choices_internal.h"
 
 // A layout that does not fit the memory, and without recomputation takes so many times as long as
@@ -226,6 +227,35 @@ static void set_order(const Joint *j, Tried *c) {
   c->order = cost->seconds * times * times;
 }
 
+// The estimate of a choice, computed beside others.
+typedef struct AheadJob {
+  Job job;
+  const SearchTask *task;
+  Tried *c;
+} AheadJob;
+
+static void estimate_ahead(void *job) {
+  const AheadJob *x = job;
+  x->c->choice.cost = search_cost(x->task, x->c->choice.mesh, &x->c->choice.layout);
+}
+
+void joint_look_ahead(Joint *j, const TriedList *list) {
+  Arena *a = arena_new();
+  Jobs *jobs = jobs_new(a, j->task->threads);
+  double left = j->work;
+  for (uint32_t i = 0; i < list->n && left > 0; i++) {
+    Tried *c = list->at[i];
+    if (c->estimated || c->ahead || first_alike(j, c) != c) continue;
+    AheadJob *x = arena_new_of(a, AheadJob);
+    *x = (AheadJob){{estimate_ahead, x, NULL}, j->task, c};
+    jobs_add(jobs, &x->job);
+    c->ahead = true;
+    left -= joint_estimates(j, 1);
+  }
+  jobs_run(jobs);
+  arena_free(a);
+}
+
 // A choice that asks what another one did takes its estimate. Only where all choices are priced
 // does that take no work of the search: else a search would go the further, the more of its rules
 // change nothing.
@@ -234,8 +264,10 @@ bool joint_estimate(Joint *j, Tried *c) {
   const Tried *alike = first_alike(j, c);
   bool taken = j->every && alike->estimated;
   if (!taken && !joint_spend(j, joint_estimates(j, 1))) return false;
-  c->choice.cost = alike->estimated ? alike->choice.cost
-                                    : search_cost(j->task, c->choice.mesh, &c->choice.layout);
+  if (alike->estimated)
+    c->choice.cost = alike->choice.cost;
+  else if (!c->ahead)
+    c->choice.cost = search_cost(j->task, c->choice.mesh, &c->choice.layout);
   set_order(j, c);
   c->estimated = true;
   j->result->estimated++;

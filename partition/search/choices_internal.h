@@ -19,6 +19,7 @@ typedef struct Tried {
   uint64_t asked;  // search_asked of the samples for estimates, once it is estimated
   double order;    // by which choices are sorted, the least first
   uint8_t family;  // kind of the move or the seed that led here; some of each kind are priced
+  bool ahead;      // its cost is computed, but not counted as work of the search yet
   bool estimated, priced;
   bool expanded;   // its moves are in the table
   bool over;       // the estimated memory is more than that of the task
@@ -65,6 +66,9 @@ double joint_estimates(const Joint *j, double n); // the work of n estimates
 // estimates.
 bool joint_estimate(Joint *j, Tried *c);
 bool joint_price(Joint *j, Tried *c);
+// Computes the estimates that joint_estimate will ask for, of all choices of a list for which there
+// is work left, on several threads (SearchTask.threads).
+void joint_look_ahead(Joint *j, const TriedList *list);
 // Prices a choice without recomputation, which compiles one program instead of several. If that
 // fits the memory, the choice is priced; else c->previewed is set and choice.price.unlimited has
 // the time.

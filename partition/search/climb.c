@@ -35,6 +35,7 @@ static int by_estimate(const void *x, const void *y) {
 
 void joint_sort(Joint *j, TriedList *list) {
   uint32_t n = 0;
+  joint_look_ahead(j, list);
   for (uint32_t i = 0; i < list->n; i++)
     if (joint_estimate(j, list->at[i]) || n == 0) list->at[n++] = list->at[i];
   list->n = n;

@@ -95,6 +95,7 @@ typedef struct SearchTask {
                    // the whole search takes little time
   bool lean;       // search_best prices those layouts of experts first that need little memory and
                    // time, in a brief way (SearchHint) while none fits; it gives up where none does
+  int threads;     // that estimate choices
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
