@@ -72,6 +72,7 @@ struct Large {
   void *bytes; // NULL: released by arena_release
   void *base;  // what the C library allocated for it
   size_t size;
+  Arena *child; // an arena that is freed with it (arena_adopt), or NULL
 };
 
 struct Arena {
@@ -162,6 +163,7 @@ static void drop_large(Arena *a, const Block *b, size_t from) {
     a->held -= l->size;
     a->large = l->below;
     large_put(l->bytes, l->base, l->size);
+    arena_free(l->child);
   }
 }
 
@@ -282,6 +284,14 @@ static void *large_alloc(Arena *a, size_t bytes, bool zeroed) {
   l->below = a->large;
   a->large = l;
   return l->bytes;
+}
+
+void arena_adopt(Arena *a, Arena *child) {
+  Large *l = bump(a, sizeof *l);
+  *l = (Large){.below = a->large, .size = child->held, .child = child};
+  a->held += l->size;
+  a->large = l;
+  guard_unlink(&child->guard);
 }
 
 void *arena_alloc_raw(Arena *a, size_t bytes) {

@@ -118,6 +118,31 @@ static void joined_memory_lives_with_the_arena(void **state) {
   }
 }
 
+static void adopted_arena_is_used_on(void **state) {
+  (void)state;
+  Arena *a = arena_new(), *child = arena_new(), *to = arena_new();
+  char *text = arena_text(child, "text", 4);
+  size_t held = arena_bytes(a);
+  arena_adopt(a, child);
+  assert_true(arena_bytes(a) >= held + arena_bytes(child));
+  for (int i = 0; i < 300; i++) memset(arena_alloc(child, 10000), 2, 10000);
+  memset(arena_alloc(child, 3 << 20), 2, 3 << 20);
+  memset(arena_alloc(a, 3 << 20), 2, 3 << 20);
+  arena_join(to, a); // its children come with it
+  memset(arena_alloc(child, 3 << 20), 2, 3 << 20);
+  assert_string_equal(text, "text");
+  arena_free(to); // frees all three: the address sanitizer finds what it leaves
+  a = arena_new();
+  (void)arena_text(a, "own", 3);
+  held = arena_bytes(a);
+  ArenaMark mark = arena_mark(a);
+  arena_adopt(a, child = arena_new());
+  memset(arena_alloc(child, 3 << 20), 2, 3 << 20);
+  arena_reset(a, mark);
+  assert_int_equal(arena_bytes(a), held);
+  arena_free(a);
+}
+
 // Small requests of an arena that holds much get released large memory, zeroed.
 static void large_memory_serves_small_requests(void **state) {
   (void)state;
@@ -227,6 +252,7 @@ int main(void) {
       cmocka_unit_test(arrays_grow_within_their_memory),
       cmocka_unit_test(large_blocks_come_and_go),
       cmocka_unit_test(joined_memory_lives_with_the_arena),
+      cmocka_unit_test(adopted_arena_is_used_on),
       cmocka_unit_test(large_memory_serves_small_requests),
       cmocka_unit_test(growing_arrays_keep_their_elements),
       cmocka_unit_test(formats_of_any_length),
