@@ -45,6 +45,7 @@ typedef struct Session {
   // The program is only examined, not run: it may need more than --memory, and -v says nothing
   // about its compile.
   bool trial;
+  bool in_job;   // it is of a job, beside which others run (session_of_job)
   double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
   const Compilation *begun; // PipelineOptions.begun of such a program
   bool simplified;          // PipelineOptions.simplified of such a program
@@ -84,8 +85,12 @@ MUST_USE bool session_load(Session *s);
 // Returns false after an error.
 MUST_USE bool session_memory(const Session *s, double *out);
 // Returns the number of threads for work other than that of processors of the mesh: --threads, or
-// this rank's share of the cores.
+// this rank's share of the cores. A session of a job has one.
 int session_threads(const Session *s);
+// Returns a session for a job (ir/base/jobs.h) that compiles the model of s: with names and
+// messages of its own, in arena `a`. The messages are not shown. Thread rule: as long as nobody
+// changes s, several threads may each use such a session.
+Session session_of_job(const Session *s, Arena *a);
 // Returns the values that --fetch, --loss and --training ask for, with their positions. The list of
 // names is empty without --fetch.
 Fetch session_fetch(const Session *s);

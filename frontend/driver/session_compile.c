@@ -41,11 +41,21 @@ bool session_memory(const Session *s, double *out) {
 }
 
 int session_threads(const Session *s) {
+  if (s->in_job) return 1;
   int ranks = s->ranks ? ranks_local_count(s->ranks) : 1;
   int64_t threads = cores_available() / (ranks > 0 ? ranks : 1);
   const OptionUse *given = option_use(s->opt, OPTION_THREADS); // its number has been checked
   if (given) threads = strtol(given->text, NULL, 10);
   return (int)clamp64(threads, 1, INT32_MAX);
+}
+
+Session session_of_job(const Session *s, Arena *a) {
+  Session own = *s;
+  own.arena = a;
+  own.names = intern_over(a, s->names);
+  own.diag = diag_new(a);
+  own.in_job = true;
+  return own;
 }
 
 // Compares the memory that the program needs with --memory and with `memory` of a machine file. Too

@@ -34,10 +34,7 @@ bool what_if_equal(const Foreseen *now, const Foreseen *step) {
 // -- answering ----------------------------------------------------------------------------------
 
 Session what_if_session(const Session *s, Arena *a) {
-  Session own = *s;
-  own.arena = a;
-  own.names = intern_over(a, s->names);
-  own.diag = diag_new(a);
+  Session own = session_of_job(s, a);
   own.known = NULL;
   own.trial = true;
   return own;

@@ -53,8 +53,7 @@ typedef struct Question {
 // -- what_if.c
 // Returns an arena for a job. To be called before the jobs run.
 Arena *what_if_arena(Asker *k);
-// Returns the session for a job: with arena, messages and names of its own. The messages are not
-// shown.
+// Returns the session for a job (session_of_job).
 Session what_if_session(const Session *s, Arena *a);
 // Adds a question with an arena to the jobs.
 void what_if_ask(Question *q);
