@@ -245,6 +245,11 @@ Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nm
 // what else they depend on. Of each only the first is compiled to know what it needs.
 typedef struct KnownBytes KnownBytes;
 KnownBytes *known_bytes_new(Arena *a);
+// Returns a table in `a` that begins with the entries of `below`, which must outlive it. Thread
+// rule: as long as `below` does not change, several threads may each use such a table.
+KnownBytes *known_bytes_over(Arena *a, KnownBytes *below);
+// Adds the entries of a table that known_bytes_over made to the table below it.
+void known_bytes_merge(const KnownBytes *k);
 // Returns where the bytes of a program are; they are 0 if they are not known. Adds new programs.
 int64_t *known_bytes(KnownBytes *k, uint64_t program);
 
@@ -271,6 +276,7 @@ typedef struct PipelineOptions {
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
   bool transfers;    // plan collectives for a GPU, also without `gpu`
   int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
+  int threads;       // the most threads that the compile uses; 0: one
   Timings *timings;  // receives time and memory of each pass; or NULL
   bool first;        // compare the placement with no other (Placement.modest, Placement.full)
   // The result for the same graph without a memory budget and at recompute level 0, up to stage
@@ -321,6 +327,10 @@ typedef struct Compilation {
 } Compilation;
 // Frees the machine code. No Exec may still use it.
 void compilation_free(Compilation *c);
+// pipeline_better.c: returns a compilation with the same graphs and the placement of c, in arena a,
+// to whose dims a compile (PipelineOptions.begun) may add others. Thread rule: as long as nobody
+// changes c, several threads may each use such a copy.
+Compilation compilation_apart(Arena *a, const Compilation *c);
 
 // Runs the passes on a selected graph up to `last` (inclusive; see stage_names) or to machine code.
 // Returns false after errors in d.

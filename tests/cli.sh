@@ -166,6 +166,24 @@ done
 check "the model asks for what is compiled apart" grep -q "layout(...) at line" "$tmp/many"
 expect "no threads" 2 "threads" "$meshc" explain "$net" $split --threads 0
 
+# -- a model with two placements is compiled with both at the same time ----------------------------------------------
+# The placement with redundant moves is taken (gpt) and the other one (faster_of_two), also within a budget.
+sed '/^--- /,$d' "$root/tests/cases/place/faster_of_two.mesh" >"$tmp/slower.mesh"
+small="$root/examples/gpt.mesh --set t=16 --set vocab=64 --set b=4 --set depth=1 --device cuda --machine h100x8
+  --mesh rows=2,cols=2 --layout b=rows,vocab=cols,soft/t=cols,parameters/all=rows+cols"
+for two in "$tmp/slower.mesh --mesh x=4 --layout ct=x,parameters/all=x" "$small" "$small --memory 1500000"; do
+  for form in "check" "explain --json" "dump --stage fuse" "dump --stage program"; do
+    # shellcheck disable=SC2086
+    "$meshc" ${form%% *} $two --for train ${form#"${form%% *}"} --threads 1 >"$tmp/one" 2>"$tmp/one.err"
+    # shellcheck disable=SC2086
+    "$meshc" ${form%% *} $two --for train ${form#"${form%% *}"} --threads 2 >"$tmp/many" 2>"$tmp/err"
+    same "$form with two placements" "$tmp/one" "$tmp/many"
+    same "messages of $form with two placements" "$tmp/one.err" "$tmp/err"
+  done
+done
+# shellcheck disable=SC2086
+holds "the model has two placements" "$("$meshc" check $small --for train -v 2>&1 | grep -c '^meshc: lower ')" 2
+
 # -- saved plans ------------------------------------------------------------------------------------------------
 cp "$net" "$tmp/kept.mesh"
 expect "a plan is saved" 0 "" "$meshc" plan "$net" --save "$tmp/plan.json"

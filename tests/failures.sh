@@ -49,6 +49,7 @@ train loss { optimizer = adam(lr = 0.01), steps = 6, evaluate = 3, checkpoint = 
 data train over b { x = npy("x.npy"), kind = csv("kind.csv", columns = 0..1), shuffle = true }
 data test over b { x = npz("x.npz", "x"), kind = csv("kind.csv", columns = 0..1) }
 END
+sed '/^--- /,$d' "$root/tests/cases/place/faster_of_two.mesh" >two.mesh # two placements, compiled at the same time
 cat >make.mesh <<'END'
 dim n = 18, d = 5
 output x[n, d] = random_normal[n, d]()
@@ -268,6 +269,7 @@ case $only in "  "|*" library "*) library ;; esac
 
 ranks=""
 command check no yes "memory output" check net.mesh
+command check-two no yes "memory thread" check two.mesh --for train --mesh x=4 --layout ct=x,parameters/all=x --threads 2
 command check-json no yes memory check net.mesh --json
 command run-json no yes "memory load thread" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --json
 command eval-json no yes memory eval net.mesh --checkpoint ck --json

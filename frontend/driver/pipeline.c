@@ -80,7 +80,7 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
   return proved(opt, instead(g, graph_factor(a, g), selected), "factor");
 }
 
-// Determines where values are computed: chooses a sharding for every value.
+// Determines where values are computed: chooses a sharding for every value, if none is chosen yet.
 static void compute_where(Arena *a, const PipelineOptions *opt, Compilation *out) {
   const Graph *g = out->simplified;
   if (!out->placement)
@@ -94,13 +94,6 @@ static void compute_where(Arena *a, const PipelineOptions *opt, Compilation *out
 static void compute_lowered(Arena *a, const PipelineOptions *opt, Compilation *out) {
   out->lowered = proved(opt, lower(a, out->placement), "lower");
   out->partition = partition_facts(out->simplified, out->lowered);
-}
-
-// Returns the stage up to which a placement is compiled that is asked for up to stage `end`. Where
-// there is another one, their programs are compared (compute_other).
-static int compared_end(const PipelineOptions *opt, int end, const Compilation *c) {
-  bool compared = !opt->first && c->placement->modest;
-  return compared && end < AFTER_PROGRAM ? AFTER_PROGRAM : end;
 }
 
 const Graph *pipeline_recompute(Arena *a, const PipelineOptions *opt, const Graph *from, int level,
@@ -215,17 +208,11 @@ static void compute_local(Arena *a, const PipelineOptions *opt, int end, Compila
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
-// Runs the passes of the compiler from the placement on, up to stage number `end`, and fills *out.
-static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
-  Stage begin = out->selected->stage;
-  // The graph has only primitive operations on whole tensors now, or comes from a later stage.
-  if (begin < STAGE_LOWER && end >= AFTER_PLACE) {
-    compute_where(a, opt, out);
-    end = compared_end(opt, end, out);
-    if (end >= AFTER_LOWER && !out->lowered) compute_lowered(a, opt, out);
-  } else if (begin == STAGE_LOWER) {
+void pipeline_placed(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  if (out->selected->stage == STAGE_LOWER)
     out->lowered = out->selected;
-  }
+  else if (out->placement && end >= AFTER_LOWER && !out->lowered)
+    compute_lowered(a, opt, out);
   // The graph is that of one processor now: no later pass knows of meshes.
   if (end >= AFTER_COLLECTIVES) compute_local(a, opt, end, out);
 }
@@ -236,7 +223,8 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
 // only if the new program needs less memory at the level of *out already.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
-  compute_rest(a, opt, AFTER_COLLECTIVES, &plain);
+  compute_where(a, opt, &plain);
+  pipeline_placed(a, opt, AFTER_COLLECTIVES, &plain);
   int levels = remat_levels(a, plain.collected), level = out->again < levels ? out->again : levels;
   out->trials++;
   if (pipeline_bytes(opt, &plain, level) >= out->least) return;
@@ -248,37 +236,15 @@ static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compila
     out->trials = plain.trials;
 }
 
-// Returns whether the program of x is to be taken, and not that of y: it fits the memory budget, or
-// is faster. If neither fits, the smaller one is taken.
-static bool is_preferred(Arena *a, const PipelineOptions *opt, const Compilation *x,
-                         const Compilation *y) {
-  bool fits = !opt->memory || x->least <= opt->memory,
-       other = !opt->memory || y->least <= opt->memory;
-  if (fits != other) return fits;
-  if (!fits) return x->least < y->least;
-  return simulate(a, x->compiled, opt->machine)->seconds <
-         simulate(a, y->compiled, opt->machine)->seconds;
-}
-
-// Compiles again with the placement whose moves add no redundant work, if there is one, and keeps
-// the better program. Where that one is in *out, compiles with the one that has such moves.
-static void compute_other(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
-  const Placement *p = out->placement, *x = p && p->modest ? p->modest : p ? p->full : NULL;
-  if (!x) return;
-  Compilation other = {.selected = out->selected, .simplified = out->simplified, .placement = x};
-  compute_rest(a, opt, end < AFTER_PROGRAM ? AFTER_PROGRAM : end, &other);
-  bool gave_up = out->gave_up | other.gave_up;
-  other.trials += out->trials;
-  // Of programs that are as good the one with such moves is taken.
-  if (p->modest ? is_preferred(a, opt, &other, out) : !is_preferred(a, opt, out, &other))
-    *out = other;
-  out->gave_up = gave_up && out->least > opt->memory;
+// Returns whether two placements are the same but for their dims (placement_with_dims).
+static bool is_same(const Placement *x, const Placement *y) {
+  return x == y || (x && y && x->computed == y->computed);
 }
 
 // Where a sparing search finds no program that fits, its result has the program without
 // recomputation, unless that is what `begun` had. Compiles it if only its bytes were known so far.
 static void compute_without(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  bool begun = opt->begun && out->placement == opt->begun->placement;
+  bool begun = opt->begun && is_same(out->placement, opt->begun->placement);
   Compilation none = *out;
   if (!opt->sparing || out->compiled || begun) return;
   none.again = 0;
@@ -333,8 +299,12 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   } else if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) {
     out->simplified = opt->simplified ? selected : compute_what(a, opt, selected);
   }
-  compute_rest(a, opt, end, out);
-  if (!opt->first && !opt->modest) compute_other(a, opt, end, out);
+  // The graph has only primitive operations on whole tensors now, or comes from a later stage.
+  if (begin < STAGE_LOWER && end >= AFTER_PLACE) compute_where(a, opt, out);
+  if (pipeline_other(opt, out))
+    pipeline_better(a, opt, end, out);
+  else
+    pipeline_placed(a, opt, end, out);
   if (end < AFTER_ORDER) return true;
   bool over = opt->memory && out->least > opt->memory;
   bool far = pipeline_is_far(opt, out->least);

@@ -1,6 +1,7 @@
 // What the files of the pipeline share.
 //
 //   pipeline.c         the passes, in order
+//   pipeline_better.c  the comparison of two placements
 //   pipeline_levels.c  the search for a recompute level that fits a memory budget
 #ifndef FRONTEND_PIPELINE_H
 #define FRONTEND_PIPELINE_H
@@ -32,6 +33,15 @@ int64_t *pipeline_known(const PipelineOptions *opt, uint64_t graph);
 // in *out is one Program, or less of it up to stage `last`.
 void pipeline_program(Arena *a, const PipelineOptions *opt, int last, const Graph *g,
                       Compilation *out);
+// Runs the passes from the placement in *out on, up to stage number `end`, and fills *out. A graph
+// of a later stage needs no placement.
+void pipeline_placed(Arena *a, const PipelineOptions *opt, int end, Compilation *out);
+
+// -- pipeline_better.c
+// Returns the placement that is to be compared with that of c, or NULL if there is none.
+const Placement *pipeline_other(const PipelineOptions *opt, const Compilation *c);
+// Compiles with both placements, at least up to the programs, and sets *out to the better program.
+void pipeline_better(Arena *a, const PipelineOptions *opt, int end, Compilation *out);
 
 // -- pipeline_levels.c
 // Sets out->again to the first recompute level (how much is rematerialised) whose

@@ -95,6 +95,7 @@ static const PackField options_fields[] = {
     LEFT(PipelineOptions, gpu),
     BOOL(PipelineOptions, transfers),
     ANY(PipelineOptions, each),
+    LEFT(PipelineOptions, threads),
     LEFT(PipelineOptions, timings),
     BOOL(PipelineOptions, first),
     LEFT(PipelineOptions, begun),

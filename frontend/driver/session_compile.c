@@ -58,6 +58,12 @@ Session session_of_job(const Session *s, Arena *a) {
   return own;
 }
 
+// Returns the number of threads of a compile. The times that -v prints can be told apart with one.
+static int compile_threads(const Session *s) {
+  bool timed = option_given(s->opt, OPTION_VERBOSE) && !s->trial;
+  return timed ? 1 : session_threads(s);
+}
+
 // Compares the memory that the program needs with --memory and with `memory` of a machine file. Too
 // much is an error. More than the machine file's memory is only a warning if the command runs
 // nothing, because the user may be choosing a model size for that machine. Returns false after an
@@ -158,6 +164,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .simplified = s->simplified,
       .known = runs || s->stores || s->unfused ? NULL : s->known,
       .accumulate = s->options.accumulate,
+      .threads = compile_threads(s),
       .machine_code = runs,
   };
   if (gpu) for_gpu(s, g, runs, out);

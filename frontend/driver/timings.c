@@ -22,6 +22,12 @@ void timings_start(Timings *l, const Arena *a) {
   l->seconds = now();
 }
 
+void timings_in(Timings *l, const Arena *a) {
+  if (!l || !l->arena) return;
+  l->arena = a;
+  l->bytes = arena_bytes(a);
+}
+
 void timings_end(Timings *l, const char *name, uint32_t nodes) {
   if (!l || !l->arena) return;
   double seconds = now();

@@ -7,7 +7,7 @@
 
 #include "ir/base/arena.h"
 
-enum { MAX_STAGES_TIMED = 24 };
+enum { MAX_STAGES_TIMED = 40 };
 typedef struct StageTime {
   const char *name;
   uint32_t nodes; // nodes of the graph that the stage made, or 0
@@ -28,6 +28,9 @@ void timings_use_clock(TimingsClock *clock);
 
 // Clears all entries of l. The first stage of the compiler starts now and allocates in `a`.
 void timings_start(Timings *l, const Arena *a);
+// The stage that has begun, and those after it, allocate in `a`. Does nothing if l is NULL or
+// timings_start was not called.
+void timings_in(Timings *l, const Arena *a);
 // Ends the compiler stage that started at the previous call of timings_start or timings_end, and
 // records the stage as `name`. Does nothing if l is NULL or timings_start was not called.
 void timings_end(Timings *l, const char *name, uint32_t nodes);

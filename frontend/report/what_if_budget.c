@@ -19,25 +19,6 @@ static bool keeps_values(const Compilation *c) {
   return false;
 }
 
-// -- a copy of what has been compiled -----------------------------------------------------------
-
-static const Graph *graph_apart(Arena *a, const Graph *g, DimTable *dims) {
-  Graph *out = arena_new_of(a, Graph);
-  *out = graph_with_dims(a, g, dims);
-  return out;
-}
-
-// Returns the compilation with the same graphs, to which a compile may add dims.
-static Compilation begun_apart(Arena *a, const Compilation *c) {
-  Compilation out = *c;
-  DimTable *dims = dim_table_copy(a, c->simplified->dims);
-  out.simplified = graph_apart(a, c->simplified, dims);
-  out.lowered = graph_apart(a, c->lowered, dims);
-  out.collected = graph_apart(a, c->collected, dims);
-  out.placement = placement_with_dims(a, c->placement, dims);
-  return out;
-}
-
 // -- the trial ----------------------------------------------------------------------------------
 
 // Compiles the step in session s within the budget, or without one (NO_BUDGET).
@@ -48,7 +29,7 @@ static bool foresee_within(const Session *s, const BudgetJob *b, double budget, 
   *f = (Foreseen){.choice = {.mesh = c->simplified->mesh, .layout = c->simplified->layout}};
   trial.budget = budget;
   if (!c->again && !c->plain) {
-    begun = begun_apart(s->arena, c);
+    begun = compilation_apart(s->arena, c);
     trial.begun = &begun;
   }
   return foresee_step(&trial, b->k->of, f);
