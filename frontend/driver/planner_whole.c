@@ -73,7 +73,7 @@ bool planner_is_long(const Selected *of, const SearchChoice *c) {
 static bool confirm_long(Session *s, const Selected *of, const SearchTask *t, SearchChoice *c) {
   Session divided;
   SearchTask task = *t;
-  Pricer p = {.s = &divided, .task = &task, .of = *of};
+  Pricer p = {.s = &divided, .task = &task, .of = *of, .threads = session_threads(s)};
   SearchPrice price;
   if (!planner_accumulated(s, c->accumulate, &divided) || !planner_long_samples(&divided, &task) ||
       !price_layout(&p, c->mesh, &c->layout, (SearchHint){.as_is = true}, &price) ||
