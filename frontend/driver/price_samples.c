@@ -43,10 +43,7 @@ void price_add(Arena *a, const Pricer *p, const Compilation *c, SearchPrice *sum
 }
 
 Session price_session(const Pricer *p) {
-  Session s = *p->s;
-  s.arena = arena_new();
-  s.names = intern_over(s.arena, p->s->names);
-  s.diag = diag_new(s.arena);               // warnings are for programs that are used
+  Session s = session_of_job(p->s, arena_new());
   s.simplified = true;                      // samples are
   if (p->task->npriced > 1) s.known = NULL; // nobody asks for the memory of a short model
   return s;
