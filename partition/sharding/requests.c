@@ -23,11 +23,14 @@ static bool rule_applies(const LayoutRule *r, LayoutScope scope, const char *nam
 
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   if (name_matches(r->dim, full)) return true;
+  if (r->scope != LAYOUT_TENSOR || !name) return false;
   size_t n = strlen(full), k = strlen(r->dim);
-  bool local = r->scope == LAYOUT_TENSOR && name && n > k + 1 && full[n - k - 1] == '.' &&
-               !strcmp(full + n - k, r->dim);
+  bool local = n > k + 1 && full[n - k - 1] == '.' && !strcmp(full + n - k, r->dim);
   return local && !strncmp(name, full, n - k);
 }
+
+// Kinds of rules, in the order in which they apply.
+enum { RULE_NAMED, RULE_ALL, RULE_SOFT, RULE_KINDS };
 
 // A tensor over `dims` to which layout rules are applied, and the request that they have made so
 // far.
@@ -36,6 +39,7 @@ typedef struct Resolver {
   const Layout *layout;
   const Dims *dims;
   Request *out;
+  uint32_t scopes[RULE_KINDS]; // [kind] bits of the scopes that rules of this kind have
 } Resolver;
 
 // Returns whether rule r names dim number i of tensor `name`.
@@ -93,10 +97,8 @@ static void apply_soft(const Resolver *x, uint32_t r, const char *name) {
       set_soft(x->out, i, free_axes(x, rule), r);
 }
 
-// Applies rule number `rule` to tensor `name`. Each kind of rule (enum below) has one such
-// function; the kinds are in the order in which they apply.
+// Applies rule number `rule` to tensor `name`. Each kind of rule has one such function.
 typedef void Apply(const Resolver *x, uint32_t rule, const char *name);
-enum { RULE_NAMED, RULE_ALL, RULE_SOFT, RULE_KINDS };
 static Apply *const apply[] = {apply_named, apply_all, apply_soft};
 
 static int rule_kind(const LayoutRule *r) {
@@ -104,14 +106,17 @@ static int rule_kind(const LayoutRule *r) {
 }
 
 static void apply_scope(const Resolver *x, int kind, LayoutScope scope, const char *name) {
+  if (!(x->scopes[kind] >> scope & 1)) return;
   for (uint32_t r = 0; r < x->layout->n; r++)
     if (rule_kind(&x->layout->rule[r]) == kind && rule_applies(&x->layout->rule[r], scope, name))
       apply[kind](x, r, name);
 }
 
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out) {
-  Resolver x = {g, layout, &s->dims, out};
+  Resolver x = {g, layout, &s->dims, out, {0}};
   memset(out, 0, sizeof *out);
+  for (uint32_t r = 0; layout && r < layout->n; r++)
+    x.scopes[rule_kind(&layout->rule[r])] |= 1u << layout->rule[r].scope;
   for (int kind = 0; layout && kind < RULE_KINDS; kind++) {
     apply_scope(&x, kind, LAYOUT_ALL, NULL);
     if (s->param) {
