@@ -21,12 +21,24 @@
 
 #include <string.h>
 
-typedef struct Seen {
-  Sharding s;
-  double bytes; // bytes sent from the start to s, weighted by the links (coll_weight)
+// A step of a path, as ConvertStep has it.
+typedef struct Hop {
+  Op op;
+  int from, to;
+  Axes axes;
+} Hop;
+
+// The cheapest way to a sharding that is known.
+typedef struct Way {
+  double bytes; // bytes sent from the start, weighted by the links (coll_weight)
   int calls, steps;
   uint32_t from; // index in PathSearch.seen of the previous sharding
-  ConvertStep by;
+  Hop by;        // the last step
+} Way;
+
+typedef struct Seen {
+  Sharding s;
+  Way way;
   bool done;
 } Seen;
 
@@ -41,38 +53,36 @@ typedef struct PathSearch {
   VEC(Seen) seen;
 } PathSearch;
 
-static bool cheaper(const Seen *a, const Seen *b) {
+static bool cheaper(const Way *a, const Way *b) {
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   return a->calls != b->calls ? a->calls < b->calls : a->steps < b->steps;
 }
 
 // Records that step `by` leads from x->seen.at[from] to sharding s, if s is new or was reached at
 // higher cost. `bytes`: weighted bytes of the step. `calls`: 1 if the step is a collective, else 0.
-static void arrive(PathSearch *x, uint32_t from, Sharding s, ConvertStep by, double bytes,
+static void arrive(PathSearch *x, uint32_t from, const Sharding *s, Hop by, double bytes,
                    int calls) {
-  const Seen *f = &x->seen.at[from];
-  by.sharding = s;
-  Seen next = {.s = s,
-               .bytes = f->bytes + bytes,
-               .calls = f->calls + calls,
-               .steps = f->steps + 1,
-               .from = from,
-               .by = by};
+  const Way *f = &x->seen.at[from].way;
+  Way way = {f->bytes + bytes, f->calls + calls, f->steps + 1, from, by};
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (sharding_equal(&x->seen.at[i].s, &s)) {
-      if (!x->seen.at[i].done && cheaper(&next, &x->seen.at[i])) x->seen.at[i] = next;
+    if (sharding_equal(&x->seen.at[i].s, s)) {
+      if (!x->seen.at[i].done && cheaper(&way, &x->seen.at[i].way)) x->seen.at[i].way = way;
       return;
     }
-  if (sharding_elements(x->g, x->dims, &s) <= x->room) vec_push(x->arena, x->seen) = next;
+  if (sharding_elements(x->g, x->dims, s) <= x->room)
+    vec_push(x->arena, x->seen) = (Seen){.s = *s, .way = way};
 }
 
-static void visit(PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
+static void visit(PathSearch *x, uint32_t from, const Sharding *s, Hop by) {
   CollKind kind;
+  double bytes = 0;
   bool call = coll_of(by.op, &kind);
-  const Sharding *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
-  int64_t bytes = sharding_elements(x->g, x->dims, sized) * x->element;
-  arrive(x, from, s, by, call ? coll_weight(x->machine, x->g->mesh, kind, by.axes, bytes) : 0,
-         call);
+  if (call) {
+    const Sharding *sized = by.op == OP_ALL_GATHER ? s : &x->seen.at[from].s;
+    bytes = coll_weight(x->machine, x->g->mesh, kind, by.axes,
+                        sharding_elements(x->g, x->dims, sized) * x->element);
+  }
+  arrive(x, from, s, by, bytes, call);
 }
 
 static bool replicated(const Sharding *s, int axis) {
@@ -101,7 +111,7 @@ static void try_reductions(PathSearch *x, uint32_t at) {
     for (int i = 0; i < ending.n; i++)
       if (set >> i & 1) axes_append(&axes, ending.at[i]), axes_remove(&next.partial, ending.at[i]);
     if (!next.partial.n) next.monoid = MONOID_NONE;
-    visit(x, at, next, (ConvertStep){.op = OP_ALL_REDUCE, .from = -1, .to = -1, .axes = axes});
+    visit(x, at, &next, (Hop){.op = OP_ALL_REDUCE, .from = -1, .to = -1, .axes = axes});
   }
 }
 
@@ -116,7 +126,7 @@ static void try_scatters(PathSearch *x, uint32_t at) {
       axes_remove(&next.partial, axis);
       axes_append(&next.split[k], axis);
       if (!next.partial.n) next.monoid = MONOID_NONE;
-      visit(x, at, next, (ConvertStep){.op = OP_REDUCE_SCATTER, .from = -1, .to = k, .axes = axes});
+      visit(x, at, &next, (Hop){.op = OP_REDUCE_SCATTER, .from = -1, .to = k, .axes = axes});
     }
   }
 }
@@ -130,7 +140,7 @@ static void try_slices(PathSearch *x, uint32_t at) {
       if (!replicated(&s, axis)) continue;
       axes_append(&next.split[k], axis);
       Axes axes = {.n = 1, .at = {(uint8_t)axis}};
-      visit(x, at, next, (ConvertStep){.op = OP_SLICE_OWN, .from = -1, .to = k, .axes = axes});
+      visit(x, at, &next, (Hop){.op = OP_SLICE_OWN, .from = -1, .to = k, .axes = axes});
     }
   }
 }
@@ -142,12 +152,12 @@ static void try_gathers(PathSearch *x, uint32_t at) {
       Sharding next = s;
       Axes axes = tail(s.split[k], n);
       next.split[k] = axes_head(s.split[k], s.split[k].n - n);
-      visit(x, at, next, (ConvertStep){.op = OP_ALL_GATHER, .from = k, .to = -1, .axes = axes});
+      visit(x, at, &next, (Hop){.op = OP_ALL_GATHER, .from = k, .to = -1, .axes = axes});
       for (int e = 0; e < x->dims->n; e++) {
         if (e == k || !axes_starts(missing(x, &s, e), axes)) continue;
         Sharding moved = next;
         axes_join(&moved.split[e], axes);
-        visit(x, at, moved, (ConvertStep){.op = OP_ALL_TO_ALL, .from = k, .to = e, .axes = axes});
+        visit(x, at, &moved, (Hop){.op = OP_ALL_TO_ALL, .from = k, .to = e, .axes = axes});
       }
     }
   }
@@ -164,7 +174,7 @@ static void try_permutes(PathSearch *x, uint32_t at) {
         dim_get(x->g->dims, x->dims->at[k])->size % axes_size(x->g->mesh, have))
       continue;
     next.split[k] = want;
-    visit(x, at, next, (ConvertStep){.op = OP_PERMUTE, .from = k, .to = k, .axes = have});
+    visit(x, at, &next, (Hop){.op = OP_PERMUTE, .from = k, .to = k, .axes = have});
   }
 }
 
@@ -177,7 +187,7 @@ static void try_partial(PathSearch *x, uint32_t at) {
   axes_join(&next.partial, axes);
   next.partial = axes_sorted(next.partial);
   next.monoid = MONOID_SUM;
-  visit(x, at, next, (ConvertStep){.op = OP_TO_PARTIAL, .from = -1, .to = -1, .axes = axes});
+  visit(x, at, &next, (Hop){.op = OP_TO_PARTIAL, .from = -1, .to = -1, .axes = axes});
 }
 
 static const uint32_t NOWHERE = UINT32_MAX;
@@ -185,7 +195,8 @@ static const uint32_t NOWHERE = UINT32_MAX;
 static uint32_t nearest(const PathSearch *x) {
   uint32_t best = NOWHERE;
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (!x->seen.at[i].done && (best == NOWHERE || cheaper(&x->seen.at[i], &x->seen.at[best])))
+    if (!x->seen.at[i].done &&
+        (best == NOWHERE || cheaper(&x->seen.at[i].way, &x->seen.at[best].way)))
       best = i;
   return best;
 }
@@ -207,11 +218,13 @@ static uint32_t walk(PathSearch *x) {
 }
 
 static int path_to(const PathSearch *x, uint32_t at, ConvertStep step[MAX_STEPS]) {
-  int n = x->seen.at[at].steps;
+  int n = x->seen.at[at].way.steps;
   if (n > MAX_STEPS) BUG("a conversion of %d steps", n);
   for (int i = n; i > 0; i--) {
-    step[i - 1] = x->seen.at[at].by;
-    at = x->seen.at[at].from;
+    const Seen *to = &x->seen.at[at];
+    Hop by = to->way.by;
+    step[i - 1] = (ConvertStep){by.op, by.from, by.to, by.axes, to->s};
+    at = to->way.from;
   }
   return n;
 }
@@ -322,7 +335,7 @@ static void leap(PathSearch *x) {
     if (bytes < 0) continue;
     Sharding there = *x->to;
     there.partial = x->seen.at[i].s.partial, there.monoid = x->seen.at[i].s.monoid;
-    arrive(x, i, there, (ConvertStep){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes},
+    arrive(x, i, &there, (Hop){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes},
            coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes), 1);
   }
 }
@@ -354,7 +367,7 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
   }
   if (at == NOWHERE) BUG("no conversion between two states");
   int n = path_to(&x, at, step);
-  *bytes = x.seen.at[at].bytes;
+  *bytes = x.seen.at[at].way.bytes;
   n = shorten(&x, from, step, n, bytes);
   arena_reset(scratch, mark);
   return n;
