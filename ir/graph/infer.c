@@ -44,9 +44,10 @@ static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type
 // Adds dim d to the result. Returns false if the result has another block (one processor's part) of
 // the same whole dim.
 static bool add_dim(InferCall *c, DimId d) {
+  if (dims_has(&c->dims, d)) return true;
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
-    if (other != d && dim_of(c, other)->whole == dim_of(c, d)->whole)
+    if (dim_of(c, other)->whole == dim_of(c, d)->whole)
       return refuse(c, "%s and %s are blocks of one dim", name_of(c, other), name_of(c, d));
   }
   return dims_add(c->g->dims, &c->dims, d) ||
@@ -64,7 +65,8 @@ static bool add_dims_of(InferCall *c, int i) {
 }
 
 static bool union_of_args(InferCall *c) {
-  for (int i = 0; i < c->nargs; i++)
+  if (c->nargs) c->dims = *c->arg[0]->dims;
+  for (int i = 1; i < c->nargs; i++)
     if (!add_dims_of(c, i)) return false;
   return true;
 }
