@@ -15,7 +15,7 @@ typedef struct Sharding {
   Axes split[MAX_RANK];    // [i] axes that split dim i of the value, outermost blocks first; empty
                            // beyond the value's rank
   Axes partial;            // axes over which the value is partial: each processor has a partial sum
-  Monoid monoid;           // how partial sums combine
+  uint8_t monoid;          // a Monoid: how partial sums combine
   uint16_t rule[MAX_AXES]; // [axis] 1 + index of the layout rule because of which the axis splits
                            // or sums, 0: none
 } Sharding;

@@ -63,11 +63,11 @@ void alike_forget(Improve *m) { memset(m->table, 0, m->ntable * sizeof *m->table
 
 static uint64_t state_hash(const Improve *m, uint64_t h, NodeId n) {
   const Placer *p = m->p;
-  const Sharding *at = p->result.computed[n], *settled = p->result.settled[n];
+  const Axes partial = p->result.computed[n]->partial;
   for (int a = 0; a < m->g->mesh->naxes; a++) {
-    int computed = sharding_dim_of(at, a) + 1, reads = sharding_dim_of(settled, a) + 1;
+    int computed = computed_dim(p, n, a) + 1, reads = settled_dim(p, n, a) + 1;
     h = hash_word(h, (uint64_t)computed | (uint64_t)reads << 8 |
-                         (uint64_t)axes_has(at->partial, a) << 16 |
+                         (uint64_t)axes_has(partial, a) << 16 |
                          (uint64_t)p->forced[n * MAX_AXES + (uint32_t)a] << 24);
   }
   return h;

@@ -64,7 +64,7 @@ void improve_carries(Improve *m, int axis) {
     const Node *node = graph_node(m->g, n);
     if (node->op != OP_CARRY || !m->p->graph->next[n] || !may_split(m, n, axis, -1)) continue;
     bool kept = move_loop(m, n, axis);
-    int now = sharding_dim_of(m->p->result.computed[n], axis);
+    int now = computed_dim(m->p, n, axis);
     for (int k = -1; k < node->dims->n && !kept && trial_has_room(m); k++)
       kept = k != now && may_split(m, n, axis, k) && move_carry(m, n, axis, k);
     improve_judge(m);

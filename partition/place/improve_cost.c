@@ -45,7 +45,7 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
     if (depth && graph_node(m->g, u->node)->op == OP_WINDOW)
       add_needs_behind(m, n, u->node, r, depth - 1);
     for (int a = 0; a < m->g->mesh->naxes; a++) {
-      int have = sharding_dim_of(p->result.settled[window], a), k = sharding_dim_of(&need, a);
+      int have = settled_dim(p, window, a), k = sharding_dim_of(&need, a);
       if (have < 0 || k == have || dims_index(dims, node->dims->at[have]) < 0 ||
           !window_passes_dim(node, node->dims->at[have]))
         continue;
@@ -162,9 +162,8 @@ void improve_partial(Improve *m) {
 }
 
 static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
-  const Sharding *at = m->p->result.computed[n], *settled = m->p->result.settled[n];
   double p = (double)m->g->mesh->axis[axis].size;
-  int from = sharding_dim_of(at, axis), stop = sharding_dim_of(settled, axis);
+  int from = computed_dim(m->p, n, axis), stop = settled_dim(m->p, n, axis);
   bool partial = improve_is_partial(m, n, axis),
        one = x->replicated ? !x->splits : count_bits(x->splits) == 1;
   if (!x->any || (partial && is_added(m, n, axis))) return 0;
@@ -193,7 +192,7 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
-  int k = sharding_dim_of(m->p->result.settled[n], axis);
+  int k = settled_dim(m->p, n, axis);
   return k >= 0 && !axes_has(m->p->result.computed[n]->partial, axis) &&
          window_passes_dim(node, node->dims->at[k]);
 }
@@ -215,9 +214,7 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   for (int i = 0; i < at->partial.n; i++) {
     int a = at->partial.at[i];
     double p = (double)mesh->axis[a].size;
-    if (!r->axis[a].any || sharding_dim_of(m->p->result.settled[n], a) >= 0 ||
-        !r->axis[a].replicated)
-      continue;
+    if (!r->axis[a].any || settled_dim(m->p, n, a) >= 0 || !r->axis[a].replicated) continue;
     group *= p, apart += coll_sent_share(COLL_ALL_REDUCE, p);
     if (m->weight[a] > weight) weight = m->weight[a];
   }
@@ -230,9 +227,8 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
 static bool sends_nothing(const Improve *m, NodeId n) {
   const Mesh *mesh = m->g->mesh;
   for (int a = 0; a < mesh->naxes; a++)
-    if (mesh->axis[a].size > 1 &&
-        (sharding_dim_of(m->p->result.computed[n], a) >= 0 ||
-         sharding_dim_of(m->p->result.settled[n], a) >= 0 || improve_is_partial(m, n, a)))
+    if (mesh->axis[a].size > 1 && (computed_dim(m->p, n, a) >= 0 || settled_dim(m->p, n, a) >= 0 ||
+                                   improve_is_partial(m, n, a)))
       return false;
   return true;
 }

@@ -119,12 +119,10 @@ static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *whole, co
   p->g = g;
   p->result = (Placement){.graph = g, .layout = layout};
   p->kept = shardings_new(a);
+  p->whole = sharding_keep(p->kept, &(Sharding){0});
   p->result.computed = arena_array(a, const Sharding *, n);
   p->result.settled = arena_array(a, const Sharding *, n);
-  for (NodeId u = 0; u < n; u++) {
-    place_compute(p, u, &(Sharding){0});
-    place_settle(p, u, &(Sharding){0});
-  }
+  for (NodeId u = 0; u < n; u++) place_whole(p, u);
   p->request = arena_array(a, const Request *, n);
   p->inner = arena_array(a, Axes *, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);

@@ -106,7 +106,7 @@ static bool alone(const Behind *b) {
       NodeId arg = node->args[a];
       int k = found(b, arg);
       if (k > 0 && !b->leads[k]) return false;
-      if (k < 0 && sharding_dim_of(b->p->result.settled[arg], b->axis) >= 0) return false;
+      if (k < 0 && settled_dim(b->p, arg, b->axis) >= 0) return false;
     }
   }
   return true;
@@ -118,7 +118,7 @@ static double argument_bytes(const Behind *b, NodeId n) {
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
   for (int i = 0; i < node->nargs; i++) {
     const Sharding *settled = b->p->result.settled[node->args[i]];
-    if (sharding_dim_of(settled, b->axis) >= 0)
+    if (settled_dim(b->p, node->args[i], b->axis) >= 0)
       bytes += (p - 1) * (double)sharding_bytes(b->g, node->args[i], settled);
   }
   return bytes;
@@ -171,7 +171,7 @@ void place_gathers(Placer *p, int axis) {
     OpClass cls = op_row((Op)node->op)->cls;
     if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;
-    int k = sharding_dim_of(p->result.computed[n], axis);
+    int k = computed_dim(p, n, axis);
     if (k < 0 || !axes_equal(p->result.computed[n]->split[k], p->result.settled[n]->split[k]))
       continue;
     b.d = node->dims->at[k];

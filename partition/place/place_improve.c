@@ -100,7 +100,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   bool replicated;
   if (node->attr->decl || !trial_is_free(m, n) || trial_is_shown(m, n) ||
-      sharding_dim_of(p->result.settled[n], axis) >= 0)
+      settled_dim(p, n, axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
   for (int k = 0; k < node->dims->n && replicated && trial_has_room(m); k++)
@@ -116,7 +116,7 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(m->p->inner[u][i], axis)) return node->dims->n + i;
-  return sharding_dim_of(m->p->result.computed[u], axis);
+  return computed_dim(m->p, u, axis);
 }
 
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
@@ -218,8 +218,8 @@ static void move_sums(Improve *m, int axis) {
 static void move_gathers(Improve *m, int axis) {
   const Placer *p = m->p;
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
-    if (!reads_of(p, n)[0].node || !reads_of(p, n)[1].node ||
-        sharding_dim_of(p->result.settled[n], axis) < 0 || most_saved(m, n) <= m->least)
+    if (!reads_of(p, n)[0].node || !reads_of(p, n)[1].node || settled_dim(p, n, axis) < 0 ||
+        most_saved(m, n) <= m->least)
       continue;
     try_gather(m, n, axis);
   }
@@ -234,7 +234,7 @@ static bool has_hot_user(Improve *m, NodeId n, int axis) {
 static void try_repeats(Improve *m, int axis) {
   for (NodeId n = 1; n <= graph_count(m->g) && trial_has_room(m); n++) {
     if (!reads_of(m->p, n)[0].node || !reads_of(m->p, n)[1].node ||
-        sharding_dim_of(m->p->result.settled[n], axis) < 0 || !has_hot_user(m, n, axis))
+        settled_dim(m->p, n, axis) < 0 || !has_hot_user(m, n, axis))
       continue;
     try_repeat(m, n, axis);
     improve_judge(m);

@@ -40,7 +40,7 @@ typedef struct LinearRegions {
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
-  return sharding_dim_of(r->p->result.settled[n], r->axis) >= 0;
+  return settled_dim(r->p, n, r->axis) >= 0;
 }
 
 static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
@@ -57,8 +57,8 @@ static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
 }
 
 static bool starts_here(const LinearRegions *r, NodeId n) {
-  const Node *node = graph_node(r->g, n);
-  for (int i = 0; i < node_inner(node); i++)
+  if (!r->p->inner[n]) return false;
+  for (int i = 0; i < node_inner(graph_node(r->g, n)); i++)
     if (axes_has(r->p->inner[n][i], r->axis)) return true;
   return false;
 }
@@ -100,7 +100,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
 // Returns the bits of arguments that a carry of a loop reads partial: 1, its start value, if the
 // carry can be partial; else 0.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
-  bool split = settled_split(r, id) || sharding_dim_of(r->p->result.computed[id], r->axis) >= 0;
+  bool split = settled_split(r, id) || computed_dim(r->p, id, r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
   return !r->stays[id] && !split && start ? 1 : 0;
 }
@@ -134,7 +134,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
 // none. Removing an earlier axis would change the blocks of the later axes.
 static int last_axis(const LinearRegions *r, NodeId n) {
   const Sharding *at = r->p->result.computed[n];
-  int k = sharding_dim_of(at, r->axis);
+  int k = computed_dim(r->p, n, r->axis);
   return k < 0 ? r->axis : at->split[k].at[at->split[k].n - 1];
 }
 
@@ -143,8 +143,8 @@ static int last_axis(const LinearRegions *r, NodeId n) {
 static bool is_sharded_sum(const LinearRegions *r, NodeId n) {
   const Request *w = r->p->request[n];
   bool split = false;
-  for (int k = 0; k < MAX_RANK; k++) split |= axes_has(w->hard[k], r->axis);
-  return split && r->p->graph->sums[n];
+  for (int k = 0; k < MAX_RANK && r->p->graph->sums[n]; k++) split |= axes_has(w->hard[k], r->axis);
+  return split;
 }
 
 static void find_members(LinearRegions *r) {

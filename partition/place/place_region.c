@@ -13,8 +13,7 @@ enum { ROUNDS = 4 };
 
 bool place_choose_fresh(Placer *p, NodeId n) {
   State before = state_of(p, n);
-  place_compute(p, n, &(Sharding){0});
-  place_settle(p, n, &(Sharding){0});
+  place_whole(p, n);
   place_choose(p, n);
   crowds_note(p, n);
   return !sharding_equal(before.computed, p->result.computed[n]) ||

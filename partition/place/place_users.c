@@ -66,9 +66,9 @@ static void settle_as(Placer *p, NodeId n, const Sharding *want) {
   Sharding settled = *want;
   settled.partial = (Axes){0};
   for (int axis = 0; axis < MAX_AXES; axis++) {
-    int k = sharding_dim_of(before, axis);
-    if (k >= 0 && before->rule[axis] && k == sharding_dim_of(want, axis))
-      settled.rule[axis] = before->rule[axis];
+    if (!before->rule[axis]) continue;
+    int k = settled_dim(p, n, axis);
+    if (k >= 0 && k == sharding_dim_of(want, axis)) settled.rule[axis] = before->rule[axis];
   }
   place_settle(p, n, &settled);
 }
@@ -108,7 +108,7 @@ static bool is_at_hand(const Placer *p, NodeId n, int axis, int depth) {
   OpClass cls = op_row((Op)node->op)->cls;
   const Sharding *at = p->result.computed[n];
   if (axes_has(at->partial, axis)) return false;
-  int k = sharding_dim_of(at, axis);
+  int k = computed_dim(p, n, axis);
   if (k < 0) return true;
   bool last = at->split[k].at[at->split[k].n - 1] == axis,
        cheap = cls == POINTWISE || cls == MOVE || cls == WINDOW || node->op == OP_INDEX;
@@ -139,8 +139,7 @@ static void find_readers(const Placer *p, NodeId n, int axis, bool *replicated, 
 // reader needs n so. Sets *split as find_readers does.
 static bool is_repeated(const Placer *p, NodeId n, int axis, bool *split) {
   bool replicated;
-  if (sharding_dim_of(p->result.computed[n], axis) < 0 || !is_at_hand(p, n, axis, MAX_DEPTH))
-    return false;
+  if (computed_dim(p, n, axis) < 0 || !is_at_hand(p, n, axis, MAX_DEPTH)) return false;
   find_readers(p, n, axis, &replicated, split);
   return replicated;
 }

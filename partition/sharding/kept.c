@@ -10,35 +10,37 @@
 
 struct Shardings {
   Arena *arena;
-  const Sharding **at; // hash table
-  uint32_t n, cap;     // cap is a power of two
+  const Sharding **at;  // hash table
+  uint32_t n, cap;      // cap is a power of two
+  const Sharding *last; // that sharding_keep returned: it is often asked for twice in a row
 };
 
 enum { FIRST_CAP = 64 };
 
 Shardings *shardings_new(Arena *a) {
   Shardings *all = arena_new_of(a, Shardings);
-  *all = (Shardings){a, arena_array(a, const Sharding *, FIRST_CAP), 0, FIRST_CAP};
+  *all = (Shardings){a, arena_array(a, const Sharding *, FIRST_CAP), 0, FIRST_CAP, NULL};
   return all;
 }
 
-static uint64_t hash_split(uint64_t h, Axes s, int k) {
-  for (int i = 0; i < s.n; i++) h = hash_word(h, (uint64_t)k << 8 | s.at[i]);
-  return h;
-}
+// All bytes are members, so that shardings are compared and hashed as bytes.
+_Static_assert(sizeof(Sharding) == (MAX_RANK + 1) * sizeof(Axes) + 1 + MAX_AXES * sizeof(uint16_t),
+               "a sharding has no padding");
 
+// Most words are zero: these are skipped.
 static uint64_t hash_of(const Sharding *s) {
-  uint64_t h = hash_split(FNV_START, s->partial, MAX_RANK);
-  for (int k = 0; k < MAX_RANK; k++) h = hash_split(h, s->split[k], k);
-  return hash_bytes(h, s->rule, sizeof s->rule);
+  uint64_t h = FNV_START, word;
+  const char *bytes = (const char *)s;
+  size_t i = 0;
+  for (; i + sizeof word <= sizeof *s; i += sizeof word) {
+    memcpy(&word, bytes + i, sizeof word);
+    if (word) h = hash_word(h + i, word);
+  }
+  return fnv_bytes(h, bytes + i, sizeof *s - i);
 }
 
 // Compares all members: unlike sharding_equal also the rules.
-static bool is_same(const Sharding *a, const Sharding *b) {
-  return !memcmp(a->split, b->split, sizeof a->split) &&
-         !memcmp(&a->partial, &b->partial, sizeof a->partial) && a->monoid == b->monoid &&
-         !memcmp(a->rule, b->rule, sizeof a->rule);
-}
+static bool is_same(const Sharding *a, const Sharding *b) { return !memcmp(a, b, sizeof *a); }
 
 // Returns the place of *s, which has hash h, or the free one for it.
 static const Sharding **find(const Shardings *all, const Sharding *s, uint64_t h) {
@@ -56,7 +58,14 @@ static void grow(Shardings *all) {
   *all = more;
 }
 
-const Sharding *sharding_keep(Shardings *all, const Sharding *s) {
+static KeptSharding *kept_new(Arena *a, const Sharding *s) {
+  KeptSharding *k = arena_new_of(a, KeptSharding);
+  k->s = *s;
+  for (int axis = 0; axis < MAX_AXES; axis++) k->dim[axis] = (int8_t)sharding_dim_of(s, axis);
+  return k;
+}
+
+static const Sharding *look_up(Shardings *all, const Sharding *s) {
   uint64_t h = hash_of(s);
   const Sharding **at = find(all, s, h);
   if (*at) return *at;
@@ -64,5 +73,10 @@ const Sharding *sharding_keep(Shardings *all, const Sharding *s) {
     grow(all);
     at = find(all, s, h);
   }
-  return *at = arena_copy(all->arena, s, sizeof *s);
+  return *at = &kept_new(all->arena, s)->s;
+}
+
+const Sharding *sharding_keep(Shardings *all, const Sharding *s) {
+  if (!all->last || !is_same(all->last, s)) all->last = look_up(all, s);
+  return all->last;
 }

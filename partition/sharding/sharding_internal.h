@@ -27,6 +27,10 @@ bool sharding_equal(const Sharding *a, const Sharding *b);
 // Each of the different shardings of a placement, once (kept.c). sharding_keep returns the one that
 // is equal to *s in all members; it stays as it is as long as the arena.
 typedef struct Shardings Shardings;
+typedef struct KeptSharding {
+  Sharding s;
+  int8_t dim[MAX_AXES]; // [axis] what sharding_dim_of returns, which placement asks most often
+} KeptSharding;
 Shardings *shardings_new(Arena *a);
 const Sharding *sharding_keep(Shardings *all, const Sharding *s);
 // Return the number of elements (sharding_elements) and of bytes (sharding_bytes) of one
@@ -171,6 +175,7 @@ typedef struct Placer {
   Arena *arena;
   const PlaceGraph *graph;
   Shardings *kept;         // all shardings that result.computed and result.settled refer to
+  const Sharding *whole;   // of these the one of replicated values
   const Request **request; // [node]
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
@@ -212,6 +217,18 @@ static inline void place_compute(Placer *p, NodeId n, const Sharding *s) {
 }
 static inline void place_settle(Placer *p, NodeId n, const Sharding *s) {
   p->result.settled[n] = sharding_keep(p->kept, s);
+}
+// Return the index of the dim of n that the axis splits in the computed and in the settled
+// sharding, or -1 if it splits none.
+static inline int computed_dim(const Placer *p, NodeId n, int axis) {
+  return ((const KeptSharding *)p->result.computed[n])->dim[axis];
+}
+static inline int settled_dim(const Placer *p, NodeId n, int axis) {
+  return ((const KeptSharding *)p->result.settled[n])->dim[axis];
+}
+// Gives n the shardings of a replicated value.
+static inline void place_whole(Placer *p, NodeId n) {
+  p->result.computed[n] = p->result.settled[n] = p->whole;
 }
 // The shardings chosen for one node; state_of copies them, and state_set restores them.
 typedef struct State {
