@@ -33,13 +33,17 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
   VEC(uint32_t) start = {0};
   VEC(DimRole) role = {0};
   p->arg_start = arena_array(a, uint32_t, graph_count(g) + 1);
+  p->haloed = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId u = 1; u <= graph_count(g); u++) {
     const Node *node = graph_node(g, u);
     p->arg_start[u] = start.n;
     for (int i = 0; i < node->nargs; i++) {
       vec_push(a, start) = role.n;
-      for (int j = 0; j < graph_node(g, node->args[i])->dims->n; j++)
-        vec_push(a, role) = dim_role_of(g, u, i, j);
+      for (int j = 0; j < graph_node(g, node->args[i])->dims->n; j++) {
+        DimRole r = dim_role_of(g, u, i, j);
+        p->haloed[node->args[i]] |= r.halo;
+        vec_push(a, role) = r;
+      }
     }
   }
   vec_push(a, start) = role.n;

@@ -64,23 +64,34 @@ static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
   return carry ? *p->result.computed[carry] : *p->result.settled[node->args[i]];
 }
 
+// Returns whether n reads an argument partial over some axis.
+static bool reads_partial(const Placer *p, NodeId n) {
+  uint64_t any;
+  _Static_assert(sizeof any == MAX_AXES, "one byte for each axis");
+  memcpy(&any, &p->linear[n * MAX_AXES], sizeof any);
+  return any != 0;
+}
+
 // Reads the tables of the graph and not its nodes: it is called so often that their memory counts.
 static Sharding need_of_dims(const Placer *p, NodeId n, int i) {
   const Sharding *at = p->result.computed[n];
   Sharding need = {0};
   memcpy(need.rule, at->rule, sizeof need.rule);
-  int halo = -1;
-  for (int j = 0; j < placed_rank(p, n, i); j++) {
-    DimRole r = placed_role(p, n, i, j);
+  const DimRole *role = placed_roles(p, n, i);
+  int halo = -1, rank = placed_rank(p, n, i);
+  for (int j = 0; j < rank; j++) {
+    DimRole r = role[j];
     if (r.halo)
       halo = j;
     else if (r.kind == ROLE_KEEP)
       need.split[j] = at->split[r.at];
     if (r.kind == ROLE_INNER) need.split[j] = p->inner[n][r.at];
   }
-  for (int a = 0; a < p->g->mesh->naxes; a++)
-    if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
-  if (need.partial.n) need.monoid = MONOID_SUM;
+  if (reads_partial(p, n)) {
+    for (int a = 0; a < p->g->mesh->naxes; a++)
+      if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
+    if (need.partial.n) need.monoid = MONOID_SUM;
+  }
   if (halo >= 0) need_halo(p, n, halo, &need);
   return need;
 }

@@ -40,7 +40,7 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
 // if users need different shardings, or if no window reads n with a halo.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   bool any = false, window = false;
-  if (crowd_of(p, n)) return false; // no window is among them
+  if (!p->graph->haloed[n]) return false;
   for (const Read *r = reads_of(p, n); r->node; r++) {
     Sharding need = need_of(p, r);
     for (int j = 0; j < graph_node(p->g, n)->dims->n; j++) {

@@ -115,6 +115,7 @@ static void apply_scope(const Resolver *x, int kind, LayoutScope scope, const ch
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out) {
   Resolver x = {g, layout, &s->dims, out, {0}};
   memset(out, 0, sizeof *out);
+  out->rank = s->dims.n;
   for (uint32_t r = 0; layout && r < layout->n; r++)
     x.scopes[rule_kind(&layout->rule[r])] |= 1u << layout->rule[r].scope;
   for (int kind = 0; layout && kind < RULE_KINDS; kind++) {
@@ -130,7 +131,7 @@ void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Req
 }
 
 void request_add_soft(const Request *w, Sharding *s) {
-  for (int k = 0; k < MAX_RANK; k++)
+  for (int k = 0; k < w->rank; k++)
     for (int i = 0; i < w->soft[k].n; i++) {
       int axis = w->soft[k].at[i];
       if (sharding_dim_of(s, axis) >= 0) continue;

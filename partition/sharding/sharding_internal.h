@@ -58,6 +58,7 @@ typedef struct Request {
   uint16_t rule[MAX_RANK];      // [dim] 1 + index of the hard rule for the dim, 0: none
   uint16_t soft_rule[MAX_AXES]; // [axis] 1 + index of the soft rule that asks for the axis, 0: none
   bool replicated[MAX_RANK];    // [dim] a rule says `dim -> none`
+  int rank;                     // the number of dims
 } Request;
 // Returns whether rule r names the dim with full name `full` of tensor `name` (NULL: a tensor
 // without a name). A rule for one tensor may use the dim's short name: dim e of layer.0.block.w is
@@ -123,6 +124,7 @@ struct PlaceGraph {
   uint32_t *arg_start, *role_start;
   DimRole *role;    // role of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
                     // up to the first role of the next argument
+  bool *haloed;     // [node] some window reads it with a halo
   NodeId *next;     // [node] of a carry: node of its value in the next step; else 0
   NodeId **carry;   // carry[n][i] of scan n: the carry that argument i starts, 0: unused
   bool *given;      // [node] it depends on a declared tensor; masks and positions do not
@@ -260,11 +262,15 @@ static inline bool needs_whole(const Sharding *need, int axis) {
 }
 // Returns a reader as text: "add at line 45", "the output y", "the update of w".
 const char *reader_text(Arena *a, const Graph *g, const Read *r);
+// Returns the roles of all dims of argument i of node n.
+static inline const DimRole *placed_roles(const Placer *p, NodeId n, int i) {
+  const PlaceGraph *x = p->graph;
+  return &x->role[x->role_start[x->arg_start[n] + (uint32_t)i]];
+}
 // Returns the role of dim j of argument i of node n from the table of the graph. The role says what
 // becomes of a split of the dim.
 static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
-  const PlaceGraph *x = p->graph;
-  return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
+  return placed_roles(p, n, i)[j];
 }
 // Returns the number of dims of argument i of node n.
 static inline int placed_rank(const Placer *p, NodeId n, int i) {
