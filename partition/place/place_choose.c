@@ -18,8 +18,6 @@
 // result dims have the first numbers.
 enum { MAX_SLOTS = 2 * MAX_RANK };
 
-enum { KNOWN_SOURCES = 4 }; // values whose splits are noted: few nodes have more arguments
-
 typedef struct Choice {
   const Placer *placer;
   const Graph *g;
@@ -30,8 +28,8 @@ typedef struct Choice {
                 // value of a carry while place_settle_carries runs
   Axes wanted[MAX_SLOTS]; // [slot] axes that split the argument dims that become the slot
   Axes hard[MAX_RANK];    // [result dim] axes of hard rules that the node can follow
-  int8_t have[KNOWN_SOURCES][MAX_AXES]; // [source][axis] the dim that the axis splits, -1: none
-  int slot[MAX_AXES];                   // [axis] chosen slot, -1: none
+  int slot[MAX_AXES];     // [axis] chosen slot, -1: none
+  bool sized;             // a cost was asked for that depends on the slots chosen for other axes
 } Choice;
 
 static int slot_of(const Choice *c, DimRole r) {
@@ -61,29 +59,21 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(c->n->dims, graph_node(c->g, source_of(c, i))->dims->at[j]);
 }
 
-static void note_split(Choice *c, int i, int j, Axes split) {
-  for (int k = 0; k < split.n && i < KNOWN_SOURCES; k++)
-    if (c->have[i][split.at[k]] < 0) c->have[i][split.at[k]] = (int8_t)j;
-}
-
 // Returns the dim of source i that the axis splits, -1: none.
 static int split_dim(const Choice *c, int i, int axis) {
-  return i < KNOWN_SOURCES ? c->have[i][axis]
-                           : sharding_dim_of(c->placer->result.settled[source_of(c, i)], axis);
+  return settled_dim(c->placer, source_of(c, i), axis);
 }
 
-// Fills c->wanted (axes that split arguments), c->have and c->hard (axes of hard rules) for the
-// dims that the node may split. Returns whether a rule or an argument has any axis.
+// Fills c->wanted (axes that split arguments) and c->hard (axes of hard rules) for the dims that
+// the node may split. Returns whether a rule or an argument has any axis.
 static bool collect(Choice *c) {
   const Request *w = c->placer->request[c->id];
   bool any = false;
-  memset(c->have, -1, sizeof c->have);
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     for (int j = 0; j < graph_node(c->g, arg)->dims->n; j++) {
       Axes split = c->placer->result.settled[arg]->split[j];
       if (!split.n) continue;
-      note_split(c, i, j, split);
       int slot = source_slot(c, i, j);
       any = true;
       if (slot < 0 || (slot >= c->ndims && !owners_pay(c->g, c->n, split))) continue;
@@ -98,32 +88,37 @@ static bool collect(Choice *c) {
   return any;
 }
 
+// Returns whether a dim of source i becomes the slot. At most one does.
+static bool has_slot(const Choice *c, int i, int slot) {
+  int rank = graph_node(c->g, source_of(c, i))->dims->n;
+  for (int j = 0; j < rank; j++)
+    if (source_slot(c, i, j) == slot) return true;
+  return false;
+}
+
 // Returns the bytes that the arguments send, in all steps of their loops, if `axis` splits `slot`
 // (a result dim or a summed dim).
 static double argument_cost(const Choice *c, int axis, int slot) {
   double p = (double)c->g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
-    int have = split_dim(c, i, axis), want = -1;
-    if (have < 0) continue;
+    int have = split_dim(c, i, axis);
+    if (have < 0 || source_slot(c, i, have) == slot) continue;
     NodeId arg = source_of(c, i);
-    int ndims = graph_node(c->g, arg)->dims->n;
-    const Sharding *settled = c->placer->result.settled[arg];
-    for (int j = 0; j < ndims; j++)
-      if (source_slot(c, i, j) == slot) want = j;
-    if (have == want) continue;
-    if (want < 0 &&
+    bool gathers = !has_slot(c, i, slot);
+    if (gathers &&
         place_is_gathered(c->placer, arg, graph_node(c->g, arg)->dims->at[have], axis, c->id))
       continue;
-    double bytes = (double)sharding_bytes(c->g, arg, settled) *
+    double bytes = (double)sharding_bytes(c->g, arg, c->placer->result.settled[arg]) *
                    (double)region_times(c->g, graph_node(c->g, arg)->region);
-    cost += want < 0 ? (p - 1) * bytes : coll_sent_share(COLL_ALL_TO_ALL, p) * bytes;
+    cost += gathers ? (p - 1) * bytes : coll_sent_share(COLL_ALL_TO_ALL, p) * bytes;
   }
   return cost;
 }
 
 // Returns the bytes of one block of the result in all steps of its loop. The block is split by the
 // axes that have chosen a result dim so far.
-static double result_bytes(const Choice *c) {
+static double result_bytes(Choice *c) {
+  c->sized = true;
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(c->g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
     double n = (double)dim_get(c->g->dims, c->n->dims->at[k])->size;
@@ -149,7 +144,7 @@ typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 // Returns the bytes that the result sends if `axis` splits `slot` (a result dim or a summed dim).
 // The result sends to reduce partial sums, or to get the split that a rule asks for. `ruled`: a
 // hard rule asks that the axis splits some result dim.
-static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
+static double after_cost(Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->g->mesh;
   double p = (double)m->axis[axis].size;
   if (slot < c->ndims && claim != CLAIM_MOVED && (!ruled || claim == CLAIM_RULE)) return 0;
@@ -173,7 +168,7 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
 // a rule or an argument asks for would need a conversion. Conversions of arguments count. Those of
 // the result count only for lookups under a hard rule (`ruled`), ordered operations and matrices,
 // because the partial sums of other results may be reduced later.
-static bool is_displaced(const Choice *c, int axis, bool ruled) {
+static bool is_displaced(Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
        moves = (cls == GATHER && ruled) || cls == ORDERED ||
@@ -218,49 +213,73 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   return split_possible(c->placer, c->id, slot, axis) ? CLAIM_MOVED : CLAIM_NONE;
 }
 
-// Returns the slot of lowest cost that a rule or an argument asks `axis` to split, or -1. A slot is
-// a result dim or a summed dim. At equal costs a summed dim wins if a hard rule asks for the axis:
-// a reduce-scatter then splits the result. Next come the stronger claim (enum Claim) and the first
-// slot.
-static int claimed_slot(const Choice *c, int axis) {
-  bool ruled = false, shared = gathers_once(c, axis);
-  for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
-  bool displaced = is_displaced(c, axis, ruled);
-  int best = -1, rank = 0;
-  double least = 0;
+// A slot (a result dim or a summed dim) that an axis may split, and why.
+typedef struct Claimed {
+  int slot;
+  Claim claim;
+} Claimed;
+
+static int find_claims(const Choice *c, int axis, bool displaced, Claimed out[MAX_SLOTS]) {
+  int n = 0;
   for (int s = 0; s < c->nslots; s++) {
     Claim claim = claim_of(c, axis, s, displaced);
-    if (claim == CLAIM_NONE) continue;
-    double moved = argument_cost(c, axis, s), cost = moved + after_cost(c, axis, s, claim, ruled);
-    if (shared && ruled && claim != CLAIM_RULE && moved > 0) cost *= 2;
-    int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)claim;
+    if (claim != CLAIM_NONE) out[n++] = (Claimed){s, claim};
+  }
+  return n;
+}
+
+// Returns the slot of lowest cost of the n claimed ones. At equal costs a summed dim wins if a hard
+// rule asks for the axis: a reduce-scatter then splits the result. Next come the stronger claim
+// (enum Claim) and the first slot.
+static int cheapest_slot(Choice *c, int axis, bool ruled, int n, const Claimed *of) {
+  int best = -1, rank = 0;
+  double least = 0;
+  bool shared = gathers_once(c, axis);
+  for (int i = 0; i < n; i++) {
+    int s = of[i].slot;
+    double moved = argument_cost(c, axis, s),
+           cost = moved + after_cost(c, axis, s, of[i].claim, ruled);
+    if (shared && ruled && of[i].claim != CLAIM_RULE && moved > 0) cost *= 2;
+    int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)of[i].claim;
     if (best < 0 || cost < least || (cost <= least && strength > rank))
       best = s, least = cost, rank = strength;
   }
   return best;
 }
 
-static int choose_slot(const Choice *c, int axis) {
+// Returns the slot that a rule or an argument asks `axis` to split, or -1. A single one is taken
+// whatever it costs.
+static int claimed_slot(Choice *c, int axis) {
+  bool ruled = false;
+  Claimed of[MAX_SLOTS];
+  for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
+  int n = find_claims(c, axis, is_displaced(c, axis, ruled), of);
+  return n > 1 ? cheapest_slot(c, axis, ruled, n, of) : n ? of[0].slot : -1;
+}
+
+static int asked_slot(Choice *c, int axis) {
   int slot = claimed_slot(c, axis);
   return slot < 0 ? soft_slot(c, axis) : slot;
 }
 
-// Chooses for each axis the slot (the result dim or summed dim) that it splits. With several axes a
-// second pass chooses again, when the slots of the other axes are known.
-static void choose_slots(Choice *c) {
+static void choose_slot(Choice *c, int axis) {
   const Placer *p = c->placer;
+  c->slot[axis] = -1;
+  uint8_t forced = p->forced[c->id * MAX_AXES + (uint32_t)axis];
+  if (p->repeated_loop && c->n->region == p->repeated_loop && axis == p->repeated_axis)
+    forced = FORCED_NONE;
+  if (c->g->mesh->axis[axis].size > 1)
+    c->slot[axis] = forced ? forced - FORCED_FIRST : asked_slot(c, axis);
+}
+
+// Chooses for each axis the slot (the result dim or summed dim) that it splits. Where the slots of
+// other axes matter, a second pass chooses again, when all are known.
+static void choose_slots(Choice *c) {
   const Mesh *m = c->g->mesh;
   int axes = 0;
   for (int a = 0; a < m->naxes; a++) axes += m->axis[a].size > 1;
-  for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
-    int axis = i % m->naxes;
-    c->slot[axis] = -1;
-    uint8_t forced = p->forced[c->id * MAX_AXES + (uint32_t)axis];
-    if (p->repeated_loop && c->n->region == p->repeated_loop && axis == p->repeated_axis)
-      forced = FORCED_NONE;
-    if (m->axis[axis].size > 1)
-      c->slot[axis] = forced ? forced - FORCED_FIRST : choose_slot(c, axis);
-  }
+  for (int a = 0; a < m->naxes; a++) choose_slot(c, a);
+  for (int a = 0; a < m->naxes && axes > 1 && c->sized; a++) choose_slot(c, a);
 }
 
 // Returns 1 + index of the layout rule that causes `axis` to split its chosen dim; 0: none. A rule
@@ -282,16 +301,23 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   return other;
 }
 
+// Returns a bit for each slot that some axis splits.
+static uint32_t chosen_slots(const Choice *c) {
+  uint32_t chosen = 0;
+  _Static_assert(MAX_SLOTS <= 32, "a bit for each slot");
+  for (int axis = 0; axis < c->g->mesh->naxes; axis++)
+    if (c->slot[axis] >= 0) chosen |= 1u << c->slot[axis];
+  return chosen;
+}
+
 // Returns the axes that split `slot` (a result dim or a summed dim), outermost first. Their order
 // is that of the lists `first` (hard rules), `second` (arguments) and `third` (soft rules).
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
-  bool chosen = false;
-  for (int axis = 0; axis < MAX_AXES; axis++) chosen |= c->slot[axis] == slot;
-  if (!chosen) return out;
+  int naxes = c->g->mesh->naxes;
   axes_join(&all, second);
   axes_join(&all, third);
-  for (int axis = 0; axis < MAX_AXES; axis++)
+  for (int axis = 0; axis < naxes; axis++)
     if (c->slot[axis] == slot)
       axes_append(&all, axis); // an axis with CLAIM_MOVED is in none of the three lists
   for (int i = 0; i < all.n; i++)
@@ -302,6 +328,7 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
 // -- from slots to shardings ------------------------------------------------------------------
 
 static void put_axis(Sharding *s, int k, int axis, Axes order) {
+  if (axes_equal(s->split[k], order)) return;
   sharding_remove(s, axis);
   Axes out = {0};
   for (int i = 0; i < order.n; i++)
@@ -378,27 +405,29 @@ static void choose_final(Placer *p, NodeId n) {
   place_settle(p, n, &settled);
 }
 
-static Choice choice_new(Placer *p, NodeId n) {
+static void choice_begin(Choice *c, Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
-  Choice c = {.placer = p,
-              .g = p->g,
-              .id = n,
-              .n = node,
-              .ndims = node->dims->n,
-              .nslots = node->dims->n + node_inner(node)};
-  c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
-  if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
-  for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
-  return c;
+  *c = (Choice){.placer = p,
+                .g = p->g,
+                .id = n,
+                .n = node,
+                .ndims = node->dims->n,
+                .nslots = node->dims->n + node_inner(node)};
+  c->nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
+  if (c->nslots > c->ndims) p->inner[n] = arena_array(p->arena, Axes, c->nslots - c->ndims);
+  for (int a = 0; a < MAX_AXES; a++) c->slot[a] = -1;
 }
 
 // Sets the splits of the result and of the loops inside the node, and the rules that decided. A
 // reduction whose loops are split leaves partial results.
 static void set_splits(const Choice *c, Sharding *at) {
   const Placer *p = c->placer;
+  uint32_t chosen = chosen_slots(c);
   for (int k = 0; k < c->ndims; k++) {
+    at->split[k] = (Axes){0};
+    if (!(chosen >> k & 1)) continue;
     Axes split = ordered(c, k, c->hard[k], c->wanted[k], p->request[c->id]->soft[k]);
-    at->split[k] = split.n ? split_allowed(p->g, c->id, k, split) : split;
+    at->split[k] = split_allowed(p->g, c->id, k, split);
   }
   for (int s = c->ndims; s < c->nslots; s++) {
     Axes *inner = &p->inner[c->id][s - c->ndims];
@@ -413,14 +442,16 @@ static void set_splits(const Choice *c, Sharding *at) {
 
 // Chooses among the shardings that the rules and the node's sources ask for.
 static void choose_asked(Placer *p, NodeId n) {
-  Choice c = choice_new(p, n);
-  Sharding at = {0}, settled = {0};
-  if (collect(&c)) {
-    choose_slots(&c);
-    at = *p->result.computed[n];
-    set_splits(&c, &at);
-    settled = settled_of(p, n, &at);
+  Choice c;
+  choice_begin(&c, p, n);
+  if (!collect(&c)) {
+    place_whole(p, n);
+    return;
   }
+  choose_slots(&c);
+  Sharding at = *p->result.computed[n];
+  set_splits(&c, &at);
+  Sharding settled = settled_of(p, n, &at);
   // Each step of a loop would convert a carry that is computed in another sharding.
   place_compute(p, n, c.n->op == OP_CARRY ? &settled : &at);
   place_settle(p, n, &settled);
