@@ -181,9 +181,9 @@ static Attr map_attr(Lower *l, NodeId n) {
   Attr attr = *node->attr;
   const Sharding *at = l->p->result.computed[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
-  attr.to = map_dims(l, attr.nto, attr.to, node->dims, at);
+  if (attr.nto) attr.to = map_dims(l, attr.nto, attr.to, node->dims, at);
   OpClass cls = op_row((Op)node->op)->cls;
-  if (cls == SOURCE || node->op == OP_BROADCAST)
+  if (attr.ndims && (cls == SOURCE || node->op == OP_BROADCAST))
     attr.dims = map_dims(l, attr.ndims, attr.dims, node->dims, at);
   bool moves = node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE;
   if (moves || ((cls == WINDOW || cls == ORDERED) && !node_inner(node))) {

@@ -80,7 +80,8 @@ bool sharding_equal(const Sharding *a, const Sharding *b) {
   bool same = !memcmp(a->split, b->split, sizeof a->split);
   for (int i = 0; i < MAX_RANK && !same; i++)
     if (!axes_equal(a->split[i], b->split[i])) return false;
-  if (!a->partial.n || !b->partial.n) return a->partial.n == b->partial.n;
+  if (a->partial.n != b->partial.n) return false;
+  if (!a->partial.n) return true;
   return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;
 }
 
