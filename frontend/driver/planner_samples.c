@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "frontend/driver/planner_internal.h"
-#include "frontend/driver/price.h"
+#include "frontend/driver/price_ahead.h"
 
 // What build_variant needs to build a model with short loops, in which most loops have a single
 // round.
@@ -161,8 +161,10 @@ bool planner_prices(Session *s, const Selected *of, SearchTask *out) {
                 .task = out,
                 .asked = price_table(s->arena),
                 .known = price_table(s->arena),
-                .threads = session_threads(s)};
+                .threads = session_threads(s),
+                .ahead = prices_ahead_new(s->arena)};
   out->price = price_layout;
+  out->ahead = price_ahead;
   out->pricer = p;
   if (of) p->of = *of;
   if (!v.file || (!of && !session_select(s, &p->of))) return false;

@@ -20,6 +20,7 @@
 
 #include <math.h>
 
+#include "frontend/driver/price_ahead.h"
 #include "frontend/driver/price_known.h"
 #include "frontend/driver/price_samples.h"
 #include "frontend/driver/price_whole.h"
@@ -192,8 +193,7 @@ static bool know_within(Priced *l, KnownPrice *asked) {
   return true;
 }
 
-// Forgets prices with recomputation for other budgets.
-static void forget_others(const SearchTask *t, KnownPrice *asked) {
+void price_forget_others(const SearchTask *t, KnownPrice *asked) {
   if (asked->memory != t->memory) asked->over = asked->within = (SearchPrice){0};
   asked->memory = t->memory;
 }
@@ -206,6 +206,15 @@ static const SearchPrice *price_priced(Priced *l, SearchHint hint, KnownPrice *a
   return know_within(l, asked) ? &asked->within : NULL;
 }
 
+const SearchPrice *price_know(const Pricer *p, const Mesh *mesh, const Layout *layout,
+                              SearchHint hint, KnownPrice *asked) {
+  Priced l = priced_begin(p, mesh, layout);
+  l.brief = hint.brief;
+  const SearchPrice *price = price_priced(&l, hint, asked);
+  priced_end(&l);
+  return price;
+}
+
 bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint hint,
                   SearchPrice *out) {
   const Pricer *p = with;
@@ -213,13 +222,11 @@ bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchHint
   KnownPrice own = {0}, *asked = &own;
   if (t->npriced == 1) return price_whole(p, mesh, layout, hint, out);
   if (p->asked) asked = price_known(p->asked, search_asked(t->npriced, t->priced, mesh, layout));
-  forget_others(t, asked);
+  price_forget_others(t, asked);
+  if (p->asked) price_take_samples(p, asked);
   KnownPrice brief = *asked; // which is not kept
-  Priced l = priced_begin(p, mesh, layout);
-  l.brief = hint.brief;
-  const SearchPrice *price = price_priced(&l, hint, l.brief ? &brief : asked);
+  const SearchPrice *price = price_know(p, mesh, layout, hint, hint.brief ? &brief : asked);
   if (price) *out = *price;
-  priced_end(&l);
   return price != NULL;
 }
 

@@ -20,7 +20,8 @@ typedef struct Pricer {
   // By what layouts ask of all values; and by the lowered graphs of a model that is its own only
   // sample, or by the graphs of samples of other models at each level. Or NULL.
   PriceTable *asked, *known;
-  int threads; // that compile samples
+  int threads;               // that compute prices and compile samples
+  struct PricesAhead *ahead; // prices that were computed before they are asked for, or NULL
 } Pricer;
 
 // The callback `price` of a SearchTask; `with` is a Pricer. Not thread-safe.

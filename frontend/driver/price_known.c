@@ -7,6 +7,7 @@ enum { PLACES = 1 << 12 };
 
 struct PriceTable {
   Arena *a;
+  const PriceTable *base; // or NULL
   KnownPrice *at[PLACES];
 };
 
@@ -16,10 +17,23 @@ PriceTable *price_table(Arena *a) {
   return t;
 }
 
+PriceTable *price_table_over(Arena *a, const PriceTable *base) {
+  PriceTable *t = price_table(a);
+  t->base = base;
+  return t;
+}
+
 const KnownPrice *price_find(const PriceTable *t, uint64_t hash) {
   const KnownPrice *at = t->at[hash % PLACES];
   while (at && at->hash != hash) at = at->next;
-  return at && at->none.programs ? at : NULL;
+  if (at && at->none.programs) return at;
+  return t->base ? price_find(t->base, hash) : NULL;
+}
+
+void price_table_add(PriceTable *t, const PriceTable *from) {
+  for (int i = 0; i < PLACES; i++)
+    for (const KnownPrice *x = from->at[i]; x; x = x->next)
+      if (x->none.programs && !price_find(t, x->hash)) (void)price_keep(t, x->hash, x);
 }
 
 const KnownPrice *price_keep(PriceTable *t, uint64_t hash, const KnownPrice *of) {

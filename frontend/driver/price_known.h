@@ -24,6 +24,11 @@ struct KnownPrice {
   KnownPrice *next; // of those in one place of the table
 };
 
+// Returns an empty table in `a` in which price_find also finds what is in `base`, which it does not
+// change.
+PriceTable *price_table_over(Arena *a, const PriceTable *base);
+// Adds the entries of `from`, without those of its base, to t.
+void price_table_add(PriceTable *t, const PriceTable *from);
 // Returns the entry of a program. Adds one if it is new.
 KnownPrice *price_known(PriceTable *t, uint64_t hash);
 // Returns the entry of a program that is priced, or NULL. Thread rule: several threads may search

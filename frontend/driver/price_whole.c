@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "frontend/driver/price_ahead.h"
 #include "frontend/driver/price_known.h"
 #include "frontend/driver/price_samples.h"
 
@@ -25,12 +26,6 @@ static void set_figures(const Pricer *p, Session *s, const Compilation *c, Searc
   out->open = out->peak > p->task->memory;
 }
 
-// A program of a layout.
-typedef struct Candidate {
-  Compilation c;     // up to stage "lower" or, if the program was not priced before, all of it
-  KnownPrice *known; // its price
-} Candidate;
-
 // Returns the hash of the lowered graph of compile c with the plain placement.
 static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
   const Graph *g = c->simplified;
@@ -38,7 +33,7 @@ static uint64_t plain_hash(const Pricer *p, Arena *a, const Compilation *c) {
 }
 
 // Returns whether the price of a program with recomputation is known.
-static bool is_known_within(const Pricer *p, Session *s, const Candidate *x, uint64_t other) {
+static bool is_known_within(const Pricer *p, Session *s, const WholeProgram *x, uint64_t other) {
   const KnownPrice *known = x->known;
   return known->memory == p->task->memory && known->other == other &&
          (!known->plain || known->plain == plain_hash(p, s->arena, &x->c));
@@ -46,7 +41,7 @@ static bool is_known_within(const Pricer *p, Session *s, const Candidate *x, uin
 
 // Sets *price, of program x that needs more than the memory, to that with recomputation. Where x
 // has no program, its price without recomputation is known. other: KnownPrice.other.
-static bool recompute_whole(const Pricer *p, Session *s, const Candidate *x, uint64_t other,
+static bool recompute_whole(const Pricer *p, Session *s, const WholeProgram *x, uint64_t other,
                             SearchPrice *price) {
   KnownPrice *known = x->known;
   ProgramWay way = {.memory = (int64_t)p->task->memory, .sparing = true, .begun = &x->c};
@@ -67,7 +62,7 @@ static bool recompute_whole(const Pricer *p, Session *s, const Candidate *x, uin
 }
 
 // Does what recompute_whole does, for a program whose price with recomputation may be known, too.
-static bool recompute_known(const Pricer *p, Session *s, Candidate *x, uint64_t other,
+static bool recompute_known(const Pricer *p, Session *s, WholeProgram *x, uint64_t other,
                             SearchPrice *price) {
   bool counts = price->programs > 0;
   if (is_known_within(p, s, x, other)) {
@@ -79,45 +74,69 @@ static bool recompute_known(const Pricer *p, Session *s, Candidate *x, uint64_t 
   return recompute_whole(p, s, x, other, price);
 }
 
-// Sets the price of x, which is lowered. Compiles it if no program with this lowered graph has been
-// priced before. Returns false if it cannot be compiled.
-static bool price_candidate(const Pricer *p, Session *s, Candidate *x) {
-  x->known = p->known ? price_known(p->known, graph_hash(x->c.lowered))
-                      : arena_new_of(s->arena, KnownPrice);
-  if (x->known->none.programs) return true;
-  const Compilation lowered = x->c;
-  ProgramWay way = {.begun = &lowered, .first = true};
-  if (!session_program(s, s->arena, lowered.selected, &p->of, way, &x->c)) return false;
-  set_figures(p, s, &x->c, &x->known->none);
+// -- programs without recomputation ---------------------------------------------------------------
+
+// Compiles x, which is lowered, unless a program with this lowered graph has been priced before.
+// Returns false if it cannot be compiled.
+static bool begin_program(const Pricer *p, Session *s, WholeProgram *x) {
+  x->hash = graph_hash(x->lowered.lowered);
+  x->c = x->lowered;
+  if (p->known && price_find(p->known, x->hash)) return true;
+  ProgramWay way = {.begun = &x->lowered, .first = true};
+  if (!session_program(s, s->arena, x->lowered.selected, &p->of, way, &x->c)) return false;
+  set_figures(p, s, &x->c, &x->none);
   return true;
 }
 
-// Sets *x to the program of the modest placement of c, with its price.
-static bool price_modest(const Pricer *p, Session *s, const Compilation *c, Candidate *x) {
+// Sets *x to the program of the modest placement of c, and compiles it as begin_program does.
+static bool begin_modest(const Pricer *p, Session *s, const Compilation *c, WholeProgram *x) {
   const Compilation placed = {
       .selected = c->selected, .simplified = c->simplified, .placement = c->placement->modest};
   ProgramWay way = {.begun = &placed, .first = true, .last = "lower"};
-  return session_program(s, s->arena, c->selected, &p->of, way, &x->c) && price_candidate(p, s, x);
+  return session_program(s, s->arena, c->selected, &p->of, way, &x->lowered) &&
+         begin_program(p, s, x);
+}
+
+PricedWhole *price_whole_new(const Pricer *p) {
+  Session s = price_session(p);
+  PricedWhole *w = arena_new_of(s.arena, PricedWhole);
+  w->s = s;
+  return w;
+}
+
+void price_whole_begin(const Pricer *p, const Mesh *mesh, const Layout *layout, PricedWhole *w) {
+  ProgramWay way = {.first = true, .last = "lower"};
+  const Compilation *c = &w->first.lowered;
+  w->made = price_compile(p, &w->s, mesh, layout, way, 0, &w->first.lowered) &&
+            begin_program(p, &w->s, &w->first);
+  w->two = w->made && c->placement->modest;
+  if (w->two) w->made = begin_modest(p, &w->s, c, &w->second);
+}
+
+// Enters x, which has begun, in the table of known programs. One like it may have been entered
+// since; then that one counts.
+static void enter(const Pricer *p, Session *s, WholeProgram *x) {
+  x->known = p->known ? price_known(p->known, x->hash) : arena_new_of(s->arena, KnownPrice);
+  if (x->known->none.programs)
+    x->c = x->lowered;
+  else
+    x->known->none = x->none;
 }
 
 // Sets *out to the program of the layout that the compiler takes without a budget, the faster one,
-// and *other to that of the other placement; other->known is NULL if there is none. *counts gets
-// whether its work counts: a program was compiled, or there are two, which count as if they were.
-static bool price_programs(const Pricer *p, Session *s, const Mesh *mesh, const Layout *layout,
-                           Candidate *out, Candidate *other, bool *counts) {
-  ProgramWay way = {.first = true, .last = "lower"};
-  *s = price_session(p);
-  if (!price_compile(p, s, mesh, layout, way, 0, &out->c) || !price_candidate(p, s, out))
-    return false;
-  *counts = out->c.compiled || out->c.placement->modest;
-  if (!out->c.placement->modest) return true;
-  if (!price_modest(p, s, &out->c, other)) return false;
-  if (other->known->none.seconds >= out->known->none.seconds) return true;
-  Candidate slower = *out;
-  *out = *other;
-  *other = slower;
-  return true;
+// and *other to that of the other placement; other->known is NULL if there is none. Returns whether
+// their work counts: a program was compiled, or there are two, which count as if they were.
+static bool choose_program(const Pricer *p, PricedWhole *w, WholeProgram *out,
+                           WholeProgram *other) {
+  enter(p, &w->s, &w->first);
+  if (w->two) enter(p, &w->s, &w->second);
+  bool second = w->two && w->second.known->none.seconds < w->first.known->none.seconds;
+  *out = second ? w->second : w->first;
+  *other = second ? w->first : w->second;
+  return w->two || w->first.c.compiled;
 }
+
+// -- the price ------------------------------------------------------------------------------------
 
 // Returns the price of what a layout asks without recomputation: with the placement that is slower
 // if only its program fits the memory.
@@ -128,25 +147,22 @@ static const SearchPrice *price_plain(const Pricer *p, const KnownPrice *asked) 
   return only ? second : &asked->none;
 }
 
-// Compiles a model that is its own only sample, and sets *out to its price. Keeps it in *asked, the
-// entry of what the layout asks.
-static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
-                          KnownPrice *asked, SearchPrice *out) {
-  Session s;
-  Candidate best = {0}, other = {0};
-  bool counts, good = price_programs(p, &s, mesh, layout, &best, &other, &counts);
-  if (good) {
-    asked->none = best.known->none;
-    if (other.known) asked->second = other.known->none;
-    *out = *price_plain(p, asked);
-    out->programs = counts;
-    if (price_may_recompute(p, hint, &asked->none)) {
-      good = recompute_known(p, &s, &best, other.known ? other.known->hash : 0, out);
-      asked->memory = good ? p->task->memory : 0;
-      asked->within = *out;
-    }
+// Sets *out to the price of a layout whose programs have begun. Keeps it in *asked, the entry of
+// what the layout asks.
+static bool price_begun(const Pricer *p, PricedWhole *w, SearchHint hint, KnownPrice *asked,
+                        SearchPrice *out) {
+  WholeProgram best, other;
+  if (!w->made) return false;
+  bool good = true, counts = choose_program(p, w, &best, &other);
+  asked->none = best.known->none;
+  if (other.known) asked->second = other.known->none;
+  *out = *price_plain(p, asked);
+  out->programs = counts;
+  if (price_may_recompute(p, hint, &asked->none)) {
+    good = recompute_known(p, &w->s, &best, other.known ? other.known->hash : 0, out);
+    asked->memory = good ? p->task->memory : 0;
+    asked->within = *out;
   }
-  arena_free(s.arena);
   return good;
 }
 
@@ -160,6 +176,20 @@ static bool take_asked(const Pricer *p, const KnownPrice *asked, SearchHint hint
   out->programs = 0;
   out->asked = true;
   return true;
+}
+
+// Compiles the programs of a layout, unless that has been done ahead, and sets *out to its price.
+static bool compile_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,
+                          KnownPrice *asked, SearchPrice *out) {
+  PricedWhole *w = p->asked ? price_take_whole(p, asked->hash) : NULL;
+  if (!w) {
+    w = price_whole_new(p);
+    price_whole_begin(p, mesh, layout, w);
+  }
+  w->s.in_job = p->s->in_job; // no other job runs now
+  bool good = price_begun(p, w, hint, asked, out);
+  arena_free(w->s.arena);
+  return good;
 }
 
 bool price_whole(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchHint hint,

@@ -1,12 +1,14 @@
 // What the files of the joint search share: the table of choices, moves from one choice to others,
 // and choices to start from.
 //
-//   choices.c   the table; estimates and prices, within a limit of work
-//   moves.c     choices that differ from a given one by one rule, or by the axes or the mesh
-//   seeds.c     choices that experts write first
-//   every.c     all choices
-//   climb.c     from the best choices along moves to better ones
-//   joint.c     the search
+//   choices.c        the table
+//   useful_dims.c    the dims that rules are tried for
+//   choice_prices.c  estimates and prices, within a limit of work
+//   moves.c          choices that differ from a given one by one rule, or by the axes or the mesh
+//   seeds.c          choices that experts write first
+//   every.c          all choices
+//   climb.c          from the best choices along moves to better ones
+//   joint.c          the search
 #ifndef PARTITION_CHOICES_H
 #define PARTITION_CHOICES_H
 
@@ -31,7 +33,10 @@ typedef struct Tried {
 
 typedef VEC(Tried *) TriedList;
 
-enum { JOINT_MOST = 1 << 15 }; // choices that the table takes
+enum {
+  JOINT_MOST = 1 << 15,        // choices that the table takes
+  JOINT_SLOTS = 2 * JOINT_MOST // of its hash tables
+};
 
 typedef struct Joint {
   const SearchTask *task;
@@ -57,6 +62,21 @@ extern const LayoutScope joint_stages[STAGES]; // what the stages of ZeRO split,
 // Adds a mesh and a layout to the choices of j and to *out, if they are new and layout_check
 // accepts them. `layout` may be in temporary memory.
 void joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, TriedList *out);
+// Returns the axes of the mesh that can split something: those of two or more processors. The
+// search writes no rules over other axes, which would change nothing.
+Axes joint_splitting(const Mesh *m);
+// Returns the layout `from` in arena a with the axes of `rule` as the axes of the rule with the
+// same target (scope, dim, soft). Without axes the result has no such rule. A rule for a dim takes
+// its axes from the dims that clash with it.
+Layout joint_with(const Joint *j, Arena *a, const Layout *from, const LayoutRule *rule);
+// Returns the axes of the rule of l with the target of `rule`; none if l has no such rule.
+Axes joint_axes(const Layout *l, const LayoutRule *rule);
+
+// -- useful_dims.c
+// Finds the dims that are worth a rule.
+void joint_useful(Joint *j);
+
+// -- choice_prices.c
 // Takes so much from the work that is left. Returns false, and takes none, if there is less.
 bool joint_spend(Joint *j, double work);
 double joint_estimates(const Joint *j, double n); // the work of n estimates
@@ -69,6 +89,12 @@ bool joint_price(Joint *j, Tried *c);
 // Computes the estimates that joint_estimate will ask for, of all choices of a list for which there
 // is work left, on several threads (SearchTask.threads).
 void joint_look_ahead(Joint *j, const TriedList *list);
+// Computes the prices that will be asked for of a list from place i on: by joint_preview, or by
+// joint_price, while more than `left` of the work is left. Takes several choices for each thread,
+// as far as memory suffices; a single one is left to the caller. Returns the place of the first
+// choice that was not taken. No result depends on it, so what is not asked for in the end only
+// costs time.
+uint32_t joint_ahead(Joint *j, const TriedList *list, uint32_t i, double left, bool preview);
 // Prices a choice without recomputation, which compiles one program instead of several. If that
 // fits the memory, the choice is priced; else c->previewed is set and choice.price.unlimited has
 // the time.
@@ -83,15 +109,6 @@ void joint_take_preview(Joint *j, Tried *c);
 // choices that do not fit, less memory is better.
 bool joint_better(const Joint *j, const Tried *x, const Tried *y);
 bool joint_fits(const Joint *j, const Tried *c);
-// Returns the axes of the mesh that can split something: those of two or more processors. The
-// search writes no rules over other axes, which would change nothing.
-Axes joint_splitting(const Mesh *m);
-// Returns the layout `from` in arena a with the axes of `rule` as the axes of the rule with the
-// same target (scope, dim, soft). Without axes the result has no such rule. A rule for a dim takes
-// its axes from the dims that clash with it.
-Layout joint_with(const Joint *j, Arena *a, const Layout *from, const LayoutRule *rule);
-// Returns the axes of the rule of l with the target of `rule`; none if l has no such rule.
-Axes joint_axes(const Layout *l, const LayoutRule *rule);
 
 // -- moves.c
 enum { MOVE_DIM, MOVE_SOFT, MOVE_SHARD, MOVE_MESH, FAMILIES };

@@ -44,8 +44,13 @@ void joint_sort(Joint *j, TriedList *list) {
 
 void joint_price_some(Joint *j, const TriedList *list, int most, double left) {
   int priced[UINT8_MAX + 1] = {0};
-  for (uint32_t i = 0; i < list->n && j->work > left; i++)
-    if (priced[list->at[i]->family]++ < most) joint_price(j, list->at[i]);
+  TriedList some = {0};
+  for (uint32_t i = 0; i < list->n; i++)
+    if (priced[list->at[i]->family]++ < most) vec_push(j->a, some) = list->at[i];
+  for (uint32_t i = 0, ahead = 0; i < some.n && j->work > left; i++) {
+    if (i >= ahead) ahead = joint_ahead(j, &some, i, left, false);
+    joint_price(j, some.at[i]);
+  }
 }
 
 // -- the best choices -----------------------------------------------------------------------------

@@ -86,13 +86,15 @@ static void price_seeds_again(Joint *j, const TriedList *over, double left) {
 // while more than half of `left` is left.
 static void price_seeds(Joint *j, const TriedList *list, double left) {
   bool seen[UINT8_MAX + 1] = {false};
-  TriedList over = {0};
-  for (uint32_t i = 0; i < list->n && j->work > left; i++) {
-    Tried *c = list->at[i];
-    if (seen[c->family]) continue;
-    seen[c->family] = true;
-    joint_preview(j, c);
-    if (c->previewed) vec_push(j->a, over) = c;
+  TriedList first = {0}, over = {0};
+  for (uint32_t i = 0; i < list->n; i++) {
+    if (!seen[list->at[i]->family]) vec_push(j->a, first) = list->at[i];
+    seen[list->at[i]->family] = true;
+  }
+  for (uint32_t i = 0, ahead = 0; i < first.n && j->work > left; i++) {
+    if (i >= ahead) ahead = joint_ahead(j, &first, i, left, true);
+    joint_preview(j, first.at[i]);
+    if (first.at[i]->previewed) vec_push(j->a, over) = first.at[i];
   }
   price_seeds_again(j, &over, left / 2);
 }
@@ -206,9 +208,11 @@ static bool is_slow(const Tried *c, double ratio, double worst) {
 static bool preview_all(Joint *j, const TriedList *list, TriedList *over) {
   double ratio = (double)INFINITY, worst = (double)INFINITY;
   bool all = true;
-  for (uint32_t i = 0; i < list->n; i++) {
+  for (uint32_t i = 0, ahead = 0; i < list->n; i++) {
     Tried *c = list->at[i];
-    if (!is_slow(c, ratio, worst)) joint_preview(j, c);
+    bool slow = is_slow(c, ratio, worst);
+    if (!slow && i >= ahead) ahead = joint_ahead(j, list, i, 0, true);
+    if (!slow) joint_preview(j, c);
     all &= c->priced || c->previewed || c->impossible;
     if (!c->priced && !c->previewed) continue;
     if (c->previewed) vec_push(j->a, *over) = c;
@@ -306,6 +310,7 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
   joint_new(&j, a, t, r);
   r->candidates = joint_count(&j);
   if (!all || !price_all(&j)) seed_and_climb(&j);
+  if (t->ahead) t->ahead(t->pricer, 0, NULL);
   keep_best(&j, r);
   list_priced(&j, r);
   return r;

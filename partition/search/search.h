@@ -67,6 +67,13 @@ typedef struct SearchHint {
   bool brief; // if it does not fit with all segments recomputed, no other way is tried
 } SearchHint;
 
+// A price that is going to be asked for.
+typedef struct SearchAsk {
+  const Mesh *mesh;
+  const Layout *layout;
+  SearchHint hint;
+} SearchAsk;
+
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
 // over samples of weight * cost of the graph. Memory has weights of its own, because what all
 // micro-batches of a step take one after the other, one of them needs in memory.
@@ -95,7 +102,7 @@ typedef struct SearchTask {
                    // the whole search takes little time
   bool lean;       // search_best prices those layouts of experts first that need little memory and
                    // time, in a brief way (SearchHint) while none fits; it gives up where none does
-  int threads;     // that estimate choices
+  int threads;     // that compute estimates and prices
   uint32_t nmeshes;
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
@@ -110,6 +117,10 @@ typedef struct SearchTask {
   // compiled. Not thread-safe.
   bool (*price)(void *pricer, const Mesh *mesh, const Layout *layout, SearchHint hint,
                 SearchPrice *out);
+  // Computes n prices on several threads that `price` is asked for next, or NULL. `price` returns
+  // the same without it. First forgets what was computed before and not asked for, which is all
+  // that it does if n is 0; the layouts of `ask` must live until then.
+  void (*ahead)(void *pricer, uint32_t n, const SearchAsk *ask);
   void *pricer;
   const SearchChoice *own; // a layout (mesh and layout) that search_best prices, too, or NULL
 } SearchTask;
@@ -149,7 +160,7 @@ typedef struct SearchResult {
 // of g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
 // graph are renumbered to the axes of `mesh`, by name. `mesh` must outlive the result.
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout);
-// Returns the estimated cost of the model under one layout. Not thread-safe: interns names.
+// Returns the estimated cost of the model under one layout. Thread rule: any thread.
 LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout);
 // Finds the cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The
 // result lives in `a`.

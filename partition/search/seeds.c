@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "partition/search/choices_internal.h"
+#include "partition/search/estimates_internal.h"
 
 // Kinds of seeds: the search prices some of each.
 enum {
@@ -166,33 +167,49 @@ static bool is_needed(const Seeds *s, DimSet set) {
   return true;
 }
 
-// Inserts a set of dims into s->tensor, those with the lowest estimates on two processors.
-static void insert_set(Seeds *s, DimSet set) {
-  const Mesh two = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
-  View view = {.mesh = &two};
-  Layout l;
-  if (!space_layout(&s->j->space, s->a, &view, &set, &l)) return;
-  TensorSet new = {set, search_cost(s->j->task, &two, &l).seconds};
+// Inserts a set of dims into s->tensor, those with the lowest estimates first.
+static void insert_set(Seeds *s, TensorSet new) {
   uint32_t i = s->ntensor < TENSOR_SETS ? s->ntensor++ : TENSOR_SETS;
   for (; i > 0 && new.seconds < s->tensor[i - 1].seconds; i--) s->tensor[i] = s->tensor[i - 1];
   s->tensor[i] = new;
 }
 
-// Finds the sets of dims that an axis of tensors splits: together they occur in nearly all elements
-// of parameters, and no dim of data is among them.
-static void find_tensor(Seeds *s) {
+// A set of dims that an axis of tensors may split, and the layout that does so.
+typedef struct TriedSet {
+  DimSet set;
+  Layout layout;
+} TriedSet;
+
+// Lists the sets of dims that together occur in nearly all elements of parameters, with no dim of
+// data among them; at most SETS_TRIED. Returns their number.
+static uint32_t list_sets(const Seeds *s, const Mesh *two, TriedSet *out) {
   const Space *space = &s->j->space;
+  View view = {.mesh = two};
   double most = 0;
   DimSet data = 0;
+  uint32_t n = 0, tried = 0;
   for (uint32_t i = 0; i < s->ndata; i++) data |= (DimSet)1 << s->data[i];
   for (uint32_t i = 0; i < space->nsets; i++)
     if (!(space->set[i] & data)) most = fmax(most, covered(s, space->set[i]));
-  for (uint32_t i = 1, tried = 0; i < space->nsets && tried < SETS_TRIED; i++) {
-    DimSet set = space->set[i];
+  for (uint32_t i = 1; i < space->nsets && tried < SETS_TRIED; i++) {
+    DimSet set = out[n].set = space->set[i];
     if ((set & data) || covered(s, set) < NEARLY_ALL * most || !is_needed(s, set)) continue;
-    insert_set(s, set);
     tried++;
+    n += space_layout(space, s->a, &view, &set, &out[n].layout);
   }
+  return n;
+}
+
+// Finds the sets of dims that an axis of tensors splits: those with the lowest estimates on two
+// processors.
+static void find_tensor(Seeds *s) {
+  static const Mesh two = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
+  TriedSet tried[SETS_TRIED];
+  Estimate of[SETS_TRIED];
+  uint32_t n = list_sets(s, &two, tried);
+  for (uint32_t i = 0; i < n; i++) of[i] = (Estimate){.mesh = &two, .layout = &tried[i].layout};
+  estimate_all(s->j->task, n, of);
+  for (uint32_t i = 0; i < n; i++) insert_set(s, (TensorSet){tried[i].set, of[i].cost.seconds});
 }
 
 // Adds the dims of the set that are long enough to the axis of the layout.

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "frontend/driver/planner.h"
-#include "frontend/driver/price.h"
+#include "frontend/driver/price_ahead.h"
 #include "tests/suite/common/random_model.h"
 
 static const double most = 1.3;        // the largest allowed ratio of a price and its prediction
@@ -407,9 +407,14 @@ static bool price_twice(void *with, const Mesh *mesh, const Layout *layout, Sear
   return made;
 }
 
+static void ahead_twice(void *with, uint32_t n, const SearchAsk *ask) {
+  price_ahead(((const Twice *)with)->known, n, ask);
+}
+
 static const char *search_twice(Loaded *l) {
   Twice t = {.known = l->task.pricer, .a = l->s.arena};
   l->task.price = price_twice;
+  l->task.ahead = ahead_twice;
   l->task.pricer = &t;
   SearchResult *r = search_best(l->s.arena, &l->task);
   return r->over_memory ? t.wrong : "the case is none";
