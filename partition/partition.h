@@ -31,9 +31,9 @@ typedef struct Placement {
   // programs of both tell which is faster. NULL: there is none.
   const struct Placement *modest;
   const struct Placement *full; // the placement whose `modest` this one is, or NULL
+  bool late;                    // `modest` is this one with sums that are reduced earlier
   // Seconds that a step saves, by estimate, where sums are reduced late and not early; below 0 if
-  // early is better, 0 if there is no difference. Those of a long model follow from short ones. Of
-  // a `modest` placement it is 0 unless the two differ in that.
+  // early is better, 0 if there is no difference. Those of a long model follow from short ones.
   double late_saves;
 } Placement;
 

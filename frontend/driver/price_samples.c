@@ -133,7 +133,7 @@ static SumOrder order_of_sums(const Priced *l) {
   for (uint32_t i = 0; i < l->p->task->npriced; i++) {
     const Placement *x = l->sample[l->plain][i].made.placement;
     if (x->full) x = x->full; // the compiler has taken the other one
-    if (x->modest && x->modest->late_saves != 0) return SUMS_EARLY;
+    if (x->late) return SUMS_EARLY;
     saves += l->p->task->priced[i].weight * x->late_saves;
   }
   return saves > 0 ? SUMS_LATE : saves < 0 ? SUMS_EARLY : SUMS_BEST;

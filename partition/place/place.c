@@ -227,6 +227,7 @@ static Placer *either(Placer *early, Placer *late) {
   early->result.late_saves = late->result.late_saves = saves;
   if (early->result.modest || late->result.modest) return saves > 0 ? late : early;
   late->result.modest = &early->result;
+  late->result.late = true;
   early->result.full = &late->result;
   return late;
 }
