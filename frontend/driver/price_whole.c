@@ -76,25 +76,18 @@ static bool recompute_known(const Pricer *p, Session *s, WholeProgram *x, uint64
 
 // -- programs without recomputation ---------------------------------------------------------------
 
-// Compiles x, which is lowered, unless a program with this lowered graph has been priced before.
-// Returns false if it cannot be compiled.
-static bool begin_program(const Pricer *p, Session *s, WholeProgram *x) {
+// Sets *x to the program of a placement, and compiles it unless a program with the same lowered
+// graph has been priced before. Returns false if it cannot be compiled.
+static bool begin_program(const Pricer *p, Session *s, const Compilation *placed, WholeProgram *x) {
+  ProgramWay lowered = {.begun = placed, .first = true, .last = "lower"};
+  ProgramWay rest = {.begun = &x->lowered, .first = true};
+  if (!session_program(s, s->arena, placed->selected, &p->of, lowered, &x->lowered)) return false;
   x->hash = graph_hash(x->lowered.lowered);
   x->c = x->lowered;
   if (p->known && price_find(p->known, x->hash)) return true;
-  ProgramWay way = {.begun = &x->lowered, .first = true};
-  if (!session_program(s, s->arena, x->lowered.selected, &p->of, way, &x->c)) return false;
+  if (!session_program(s, s->arena, placed->selected, &p->of, rest, &x->c)) return false;
   set_figures(p, s, &x->c, &x->none);
   return true;
-}
-
-// Sets *x to the program of the modest placement of c, and compiles it as begin_program does.
-static bool begin_modest(const Pricer *p, Session *s, const Compilation *c, WholeProgram *x) {
-  const Compilation placed = {
-      .selected = c->selected, .simplified = c->simplified, .placement = c->placement->modest};
-  ProgramWay way = {.begun = &placed, .first = true, .last = "lower"};
-  return session_program(s, s->arena, c->selected, &p->of, way, &x->lowered) &&
-         begin_program(p, s, x);
 }
 
 PricedWhole *price_whole_new(const Pricer *p) {
@@ -104,13 +97,19 @@ PricedWhole *price_whole_new(const Pricer *p) {
   return w;
 }
 
+// Both programs begin with the dims of the placed graph, as in the compiler (pipeline_better.c).
 void price_whole_begin(const Pricer *p, const Mesh *mesh, const Layout *layout, PricedWhole *w) {
-  ProgramWay way = {.first = true, .last = "lower"};
-  const Compilation *c = &w->first.lowered;
-  w->made = price_compile(p, &w->s, mesh, layout, way, 0, &w->first.lowered) &&
-            begin_program(p, &w->s, &w->first);
-  w->two = w->made && c->placement->modest;
-  if (w->two) w->made = begin_modest(p, &w->s, c, &w->second);
+  ProgramWay way = {.first = true, .last = "place"};
+  Compilation first, second;
+  if (!price_compile(p, &w->s, mesh, layout, way, 0, &first)) return;
+  w->two = first.placement->modest != NULL;
+  if (w->two) {
+    second = first;
+    second.placement = first.placement->modest;
+    second = compilation_apart(w->s.arena, &second);
+  }
+  w->made = begin_program(p, &w->s, &first, &w->first) &&
+            (!w->two || begin_program(p, &w->s, &second, &w->second));
 }
 
 // Enters x, which has begun, in the table of known programs. One like it may have been entered
