@@ -295,7 +295,7 @@ typedef struct PipelineOptions {
   // them. Or NULL.
   bool (*wanted_again)(void *watcher, const Graph *rematerialised);
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
-  // lives as long as the arena of pipeline_run.
+  // lives only during the call.
   void (*passed)(void *watcher, const char *pass, const Graph *g);
   void *watcher;
 } PipelineOptions;

@@ -15,7 +15,7 @@
  *
  * Threads. A model and its programs are used by one thread at a time. Different models may be used
  * by different threads at the same time. The library starts threads of its own for steps and data,
- * and for compiles while a call looks for a layout or explains one.
+ * and for compiles, while a call compiles a program, looks for a layout or explains one.
  *
  * GPU. With the option ("device", "cuda") programs run on the first GPU, in the memory that the
  * processors of the mesh have there. The GPU is opened by the first call that compiles a program;

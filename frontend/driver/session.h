@@ -45,7 +45,7 @@ typedef struct Session {
   // The program is only examined, not run: it may need more than --memory, and -v says nothing
   // about its compile.
   bool trial;
-  bool in_job;   // it is of a job, beside which others run (session_of_job)
+  bool in_job;   // other jobs run beside it, so it has one thread (session_of_job)
   double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
   const Compilation *begun; // PipelineOptions.begun of such a program
   bool simplified;          // PipelineOptions.simplified of such a program

@@ -16,7 +16,8 @@ void arena_free(Arena *a);
 // Gives all memory of `from` to `a`, which frees it with its own, and frees `from`.
 void arena_join(Arena *a, Arena *from);
 // Gives `child` to `a`, which frees it with its own memory. `child` may still be used, for graphs
-// and tables that lie in it and grow. Thread rule: one user of both at a time.
+// and tables that lie in it and grow; arena_bytes(a) does not count what it takes from now on.
+// Thread rule: one user of both at a time.
 void arena_adopt(Arena *a, Arena *child);
 // Keeps the arena alive after a failure that jumps back to guard_run (ir/base/guard.h). Without
 // this call the failure frees the arena.
