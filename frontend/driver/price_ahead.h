@@ -11,11 +11,11 @@ typedef struct PricesAhead PricesAhead;
 PricesAhead *prices_ahead_new(Arena *a);
 // The callback `ahead` of a SearchTask; `pricer` is a Pricer with p->ahead and p->asked.
 void price_ahead(void *pricer, uint32_t n, const SearchAsk *ask);
-// Takes what was computed for the entry of p->asked: prices from samples, into the entry and into
-// p->known. Does nothing if nothing was computed.
+// Moves the prices from samples that were computed ahead for *asked, an entry of p->asked, into
+// that entry and into p->known. Does nothing if there are none.
 void price_take_samples(const Pricer *p, KnownPrice *asked);
-// Returns the programs that were compiled for what has the hash `asked`, which the caller owns, or
-// NULL.
+// Returns the programs that were compiled ahead for the entry of p->asked with this hash, or NULL.
+// The caller owns them.
 PricedWhole *price_take_whole(const Pricer *p, uint64_t asked);
 
 // price.c. Sets the prices in *asked, of a layout of a model with samples, that the hint asks for

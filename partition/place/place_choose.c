@@ -219,6 +219,7 @@ typedef struct Claimed {
   Claim claim;
 } Claimed;
 
+// Lists the slots that are claimed for the axis. displaced: see is_displaced. Returns their number.
 static int find_claims(const Choice *c, int axis, bool displaced, Claimed out[MAX_SLOTS]) {
   int n = 0;
   for (int s = 0; s < c->nslots; s++) {

@@ -4,11 +4,13 @@
 #include "ir/base/hash.h"
 #include "partition/sharding/sharding_internal.h"
 
-// A conversion of a value over dims of these sizes from one sharding to another, and its result.
+// The sizes of the dims of a value.
 typedef struct Sizes {
   int n;
   int64_t at[MAX_RANK];
 } Sizes;
+
+// A conversion of a value over dims of these sizes from one sharding to another, and its result.
 typedef struct Path Path;
 struct Path {
   const Path *next; // with the same hash

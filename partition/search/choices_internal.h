@@ -35,7 +35,7 @@ typedef VEC(Tried *) TriedList;
 
 enum {
   JOINT_MOST = 1 << 15,        // choices that the table takes
-  JOINT_SLOTS = 2 * JOINT_MOST // of its hash tables
+  JOINT_SLOTS = 2 * JOINT_MOST // slots of its hash tables
 };
 
 typedef struct Joint {
